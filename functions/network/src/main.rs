@@ -1,0 +1,2 @@
+//! network
+fn main() {}

@@ -1,0 +1,2 @@
+//! region
+fn main() {}

@@ -1,0 +1,2 @@
+//! security-group
+fn main() {}

@@ -1,0 +1,2 @@
+//! watch-publisher
+fn main() {}

@@ -1,0 +1,2 @@
+//! kube-sim
+fn main() {}

@@ -1,0 +1,2 @@
+//! openstack-sim
+fn main() {}
