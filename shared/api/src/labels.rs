@@ -1,0 +1,71 @@
+//! Labels, annotations and finalizers of the system whose manifests Weir takes over. Spelled here only.
+
+use kube::core::{ObjectMeta, ResourceExt};
+
+/// Display name of any resource; for a Server also its Nova name and host name.
+pub const NAME: &str = "unikorn-cloud.org/name";
+/// The organization that owns a scoped resource.
+pub const ORGANIZATION: &str = "unikorn-cloud.org/organization";
+/// The project that owns a scoped resource.
+pub const PROJECT: &str = "unikorn-cloud.org/project";
+/// The region a resource lives in: the name of the Region object.
+pub const REGION: &str = "regions.unikorn-cloud.org/region-id";
+/// The identity a resource lives in: the name of the Identity object.
+pub const IDENTITY: &str = "regions.unikorn-cloud.org/identity-id";
+/// The network a resource lives on: the name of the Network object.
+pub const NETWORK: &str = "regions.unikorn-cloud.org/network-id";
+/// The security group a resource belongs to.
+pub const SECURITY_GROUP: &str = "regions.unikorn-cloud.org/security-group-id";
+/// The server a resource belongs to.
+pub const SERVER: &str = "regions.unikorn-cloud.org/server-id";
+/// `2` on what the v2 API manages.
+pub const API_VERSION: &str = "resource.unikorn-cloud.org/api-version";
+
+/// Annotation: a description written by the owner.
+pub const DESCRIPTION: &str = "unikorn-cloud.org/description";
+
+/// The finalizer of a kind's own function: while it is there, something may be left in the cloud.
+pub const FINALIZER: &str = "unikorn";
+
+/// Finalizers that Kubernetes itself puts on objects; they are nobody's reference.
+pub const KUBERNETES_FINALIZERS: [&str; 2] = ["foregroundDeletion", "orphan"];
+
+/// Finalizers other than our own and Kubernetes': somebody still refers to the object (NET-11).
+pub fn foreign_references(meta: &ObjectMeta) -> Vec<&str> {
+    meta.finalizers
+        .iter()
+        .flatten()
+        .map(String::as_str)
+        .filter(|f| *f != FINALIZER && !KUBERNETES_FINALIZERS.contains(f))
+        .collect()
+}
+
+/// A label's value, if the label is there and not empty.
+pub fn get<'a>(object: &'a impl ResourceExt, label: &str) -> Option<&'a str> {
+    object.labels().get(label).map(String::as_str).filter(|value| !value.is_empty())
+}
+
+/// What a person calls the object: its name label, else its resource name.
+pub fn display_name(object: &impl ResourceExt) -> String {
+    get(object, NAME).map_or_else(|| object.name_any(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves: NET-11
+    #[test]
+    fn foreign_references_are_all_finalizers_but_our_own_and_those_of_kubernetes() {
+        let meta = ObjectMeta {
+            finalizers: Some(vec![
+                "unikorn".into(),
+                "foregroundDeletion".into(),
+                "servers.region.unikorn-cloud.org/a1".into(),
+                "backup.example.com".into(),
+            ]),
+            ..ObjectMeta::default()
+        };
+        assert_eq!(foreign_references(&meta), ["servers.region.unikorn-cloud.org/a1", "backup.example.com"]);
+    }
+}
