@@ -21,8 +21,10 @@ pub enum Consequence {
     Await,
     /// Parked until its owner changes it.
     UserAction,
-    /// Parked until an operator acts.
+    /// An operator has to act. Nothing tells us when that was done, so the object is looked at again, slowly.
     Operator,
+    /// Somebody else wrote what this call had read: read again at once, never force (OWN-1).
+    Reread,
     /// Transient. Back off, or wait as long as the cloud asked for (OSC-8).
     Retry(Option<Duration>),
 }
@@ -61,6 +63,12 @@ impl Problem {
         Self { consequence: Consequence::Operator, reason: None, message: message.into(), detail: None }
     }
 
+    /// What was read is out of date: read again at once.
+    pub fn reread() -> Self {
+        let message = "the object changed while it was being worked on; looking again".to_owned();
+        Self { consequence: Consequence::Reread, reason: None, message, detail: None }
+    }
+
     /// Transient: try again, backing off.
     pub fn retry(message: impl Into<String>) -> Self {
         Self { consequence: Consequence::Retry(None), reason: None, message: message.into(), detail: None }
@@ -85,8 +93,8 @@ impl Problem {
     pub fn shown_reason(&self, deleting: bool) -> Reason {
         match (&self.reason, self.consequence) {
             (Some(reason), _) => reason.clone(),
-            (None, Consequence::Yield(_) | Consequence::Await) if deleting => Reason::Deprovisioning,
-            (None, Consequence::Yield(_) | Consequence::Await) => Reason::Provisioning,
+            (None, Consequence::Yield(_) | Consequence::Await | Consequence::Reread) if deleting => Reason::Deprovisioning,
+            (None, Consequence::Yield(_) | Consequence::Await | Consequence::Reread) => Reason::Provisioning,
             (None, _) => Reason::Errored,
         }
     }

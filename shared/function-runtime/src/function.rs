@@ -1,0 +1,225 @@
+//! What a function is, and what it is given.
+
+use crate::gate::{Gate, GatedTransport};
+use crate::worker::Call;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::NamespaceResourceScope;
+use kube::{Api, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use std::future::Future;
+use std::sync::Arc;
+use uuid::Uuid;
+use weir_api::crd;
+use weir_api::{Kind, Problem};
+use weir_api::conditions::Reason;
+use weir_openstack::{Session, Transport};
+use weir_provider::{Provider, Record, Region};
+
+/// A custom resource that a function reconciles.
+pub trait Reconciled:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + Clone
+    + Debug
+    + Serialize
+    + DeserializeOwned
+    + Send
+    + Sync
+    + 'static
+{
+    /// Its kind, as subjects and leases spell it.
+    const KIND: Kind;
+
+    /// Its status.
+    type Status: Clone + Debug + Default + Serialize + Send + Sync;
+
+    /// The status that was read.
+    fn status(&self) -> Option<&Self::Status>;
+
+    /// The conditions in a status.
+    fn conditions(status: &mut Self::Status) -> &mut Vec<Condition>;
+
+    /// Records the generation that a status was decided from.
+    fn observe_generation(status: &mut Self::Status, generation: Option<i64>);
+
+    /// Whether its owner asked that nothing be done (OWN-6).
+    fn paused(&self) -> bool;
+}
+
+/// Implements [`Reconciled`] for a kind whose status is laid out as all are.
+macro_rules! reconciled {
+    ($($object:ident, $status:ident, $kind:expr, |$o:ident| $paused:expr;)*) => {$(
+        impl Reconciled for crd::$object {
+            const KIND: Kind = $kind;
+            type Status = crd::$status;
+
+            fn status(&self) -> Option<&Self::Status> {
+                self.status.as_ref()
+            }
+
+            fn conditions(status: &mut Self::Status) -> &mut Vec<Condition> {
+                &mut status.conditions
+            }
+
+            fn observe_generation(status: &mut Self::Status, generation: Option<i64>) {
+                status.observed_generation = generation;
+            }
+
+            fn paused(&self) -> bool {
+                let $o = self;
+                $paused
+            }
+        }
+    )*};
+}
+
+reconciled! {
+    Region, RegionStatus, Kind::Region, |_o| false;
+    Identity, IdentityStatus, Kind::Identity, |o| o.spec.pause.unwrap_or_default();
+    Network, NetworkStatus, Kind::Network, |o| o.spec.pause.unwrap_or_default();
+    SecurityGroup, SecurityGroupStatus, Kind::SecurityGroup, |o| o.spec.pause.unwrap_or_default();
+    Server, ServerStatus, Kind::Server, |o| o.spec.pause.unwrap_or_default();
+}
+
+/// A function: brings the cloud to what one object asks for, or removes what it asked for.
+///
+/// Both directions may be called at any time, any number of times, after a crash at any point. They read the cloud
+/// afresh, take the safe steps that can be taken now, and return. They never sleep, and they never write the object:
+/// what they put into `status` is written by the caller.
+pub trait Function: Send + Sync + 'static {
+    /// What it reconciles.
+    type Object: Reconciled;
+
+    /// Whether the object keeps a finalizer while it lives. Only a kind that leaves nothing in a cloud says no.
+    const FINALIZER: bool = true;
+
+    /// Brings the cloud to what the object asks for.
+    fn reconcile(
+        &self,
+        scope: &Scope,
+        object: &Self::Object,
+        status: &mut <Self::Object as Reconciled>::Status,
+    ) -> impl Future<Output = Result<(), Problem>> + Send;
+
+    /// Removes what the object asked for. `Ok` says that a fresh look has shown that nothing is left (OWN-8).
+    fn finalize(
+        &self,
+        scope: &Scope,
+        object: &Self::Object,
+        status: &mut <Self::Object as Reconciled>::Status,
+    ) -> impl Future<Output = Result<(), Problem>> + Send;
+}
+
+/// What one call may use: clients whose writes stop with its lease, and its identity for logs and clouds.
+pub struct Scope {
+    id: Uuid,
+    namespace: String,
+    kubernetes: kube::Client,
+    provider: Arc<Provider>,
+    gate: Arc<dyn Gate>,
+}
+
+impl Scope {
+    /// The scope of a call.
+    pub fn new(call: &Call, client: &kube::Client, provider: Arc<Provider>) -> Self {
+        let gate: Arc<dyn Gate> = Arc::new(crate::gate::CallGate::new(call.lease.clone(), call.deadline));
+        Self {
+            id: call.id,
+            namespace: call.work.object.namespace.clone(),
+            kubernetes: crate::gate::kubernetes(client, gate.clone()),
+            provider,
+            gate,
+        }
+    }
+
+    /// The call's correlation ID: also the request ID that clouds log.
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// The namespace of the object at hand. All that it refers to by name alone is in the same.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// Objects of a kind, in the namespace of the object at hand.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.kubernetes.clone(), &self.namespace)
+    }
+
+    /// Reads one object afresh; `None` if there is none.
+    pub async fn get<K>(&self, name: &str) -> Result<Option<K>, Problem>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let doing = || format!("reading {} {name}", K::kind(&()));
+        self.api::<K>().get_opt(name).await.map_err(|error| crate::kubernetes::problem(&error, &doing()))
+    }
+
+    /// The region that an object's label names, with its credential, read afresh (OSC-4).
+    pub async fn region(&self, object: &impl ResourceExt) -> Result<Region, Problem> {
+        let Some(name) = weir_api::labels::get(object, weir_api::labels::REGION) else {
+            return Err(Problem::user_action(format!("the label {} is missing: it names the region", weir_api::labels::REGION)));
+        };
+        self.region_named(name).await
+    }
+
+    /// The region of that name, with its credential, read afresh (OSC-4).
+    pub async fn region_named(&self, name: &str) -> Result<Region, Problem> {
+        let gate = self.gate.clone();
+        let wrap = move |inner: Arc<dyn Transport>| -> Arc<dyn Transport> {
+            Arc::new(GatedTransport::new(inner, gate.clone()))
+        };
+        self.provider.region(&self.kubernetes, &self.namespace, name, self.id, &wrap).await
+    }
+
+    /// The identity that an object's label names, ready to be worked in: realised, and not going away (SRV-4).
+    pub async fn identity(&self, object: &impl ResourceExt) -> Result<Foothold, Problem> {
+        let Some(name) = weir_api::labels::get(object, weir_api::labels::IDENTITY) else {
+            let label = weir_api::labels::IDENTITY;
+            return Err(Problem::user_action(format!("the label {label} is missing: it names the identity")));
+        };
+        let identity = self.get::<crd::Identity>(name).await?;
+        weir_provider::dependency("Identity", name, identity.as_ref(), |i| Some(&i.status.as_ref()?.conditions))?;
+        self.foothold(object).await?.ok_or_else(|| {
+            Problem::waiting(Reason::DependencyNotReady, format!("Identity {name} has no project in the cloud yet"))
+        })
+    }
+
+    /// What the identity that an object's label names has in the cloud, whatever state it is in; `None` if it has no
+    /// project, so that nothing of the object can be there either (NET-12). For deletion.
+    pub async fn foothold(&self, object: &impl ResourceExt) -> Result<Option<Foothold>, Problem> {
+        let Some(name) = weir_api::labels::get(object, weir_api::labels::IDENTITY) else {
+            return Ok(None);
+        };
+        let record = self.get::<crd::OpenstackIdentity>(name).await?;
+        let Some(record) = record.as_ref().and_then(Record::of) else {
+            return Ok(None);
+        };
+        Ok(Some(Foothold { region: self.region(object).await?, record }))
+    }
+}
+
+/// An identity's place in a region's cloud.
+pub struct Foothold {
+    /// The region.
+    pub region: Region,
+    /// What the identity has there.
+    pub record: Record,
+}
+
+impl Foothold {
+    /// A session with the identity's own credential: for almost everything.
+    pub fn session(&self) -> Result<Session, Problem> {
+        self.region.identity(&self.record)
+    }
+
+    /// A session with the region's credential in the identity's project: for what needs a manager there.
+    pub fn manager(&self) -> Session {
+        self.region.manager_in_project(&self.record.project)
+    }
+}

@@ -1,0 +1,119 @@
+//! Kubernetes as functions use it: errors turned into consequences, and the few writes that all of them share.
+//!
+//! Invariant: every write carries the resource version that was read (OWN-1). A conflict is [`Consequence::Reread`],
+//! never a reason to force.
+
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::fmt::Debug;
+use weir_api::{Consequence, Problem};
+
+/// The field manager under which Weir writes.
+pub const MANAGER: &str = "weir";
+
+/// What a failed Kubernetes request leads to. `doing` completes "while …".
+pub fn problem(error: &kube::Error, doing: &str) -> Problem {
+    match error {
+        kube::Error::Api(status) if status.code == 409 => Problem::reread().with_detail(format!("{doing}: {error}")),
+        kube::Error::Api(status) if status.code == 429 => {
+            let wait = status.details.as_ref().and_then(|d| d.retry_after_seconds).and_then(|s| u64::try_from(s).ok());
+            let mut problem = Problem::retry("the Kubernetes API asks to slow down; trying again");
+            problem.consequence = Consequence::Retry(wait.filter(|s| *s > 0).map(std::time::Duration::from_secs));
+            problem.with_detail(format!("{doing}: {error}"))
+        }
+        kube::Error::Api(status) if status.code == 403 => {
+            Problem::operator("Weir lacks a permission in Kubernetes; an operator has to grant it")
+                .with_detail(format!("{doing}: {error}"))
+        }
+        _ => Problem::retry("the Kubernetes API could not be used; trying again").with_detail(format!("{doing}: {error}")),
+    }
+}
+
+/// True if the error is a 404.
+pub fn is_not_found(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 404)
+}
+
+/// Puts a finalizer on an object, or takes it off, leaving all others as they were read. Does nothing, and returns
+/// `None`, when it is so already.
+pub async fn set_finalizer<K>(api: &Api<K>, object: &K, finalizer: &str, present: bool) -> Result<Option<K>, Problem>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let mut list = object.finalizers().to_vec();
+    if list.iter().any(|f| f == finalizer) == present {
+        return Ok(None);
+    }
+    if present {
+        list.push(finalizer.to_owned());
+    } else {
+        list.retain(|f| f != finalizer);
+    }
+    let patch = json!({"metadata": {"resourceVersion": object.resource_version(), "finalizers": list}});
+    match api.patch(&object.name_any(), &params(), &Patch::Merge(patch)).await {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if !present && is_not_found(&error) => Ok(None),
+        Err(error) => Err(problem(&error, "writing a finalizer")),
+    }
+}
+
+/// Writes the difference between two statuses, and nothing at all when there is none (OWN-4).
+pub async fn patch_status<K>(api: &Api<K>, object: &K, old: &Value, new: &Value) -> Result<bool, Problem>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let Some(difference) = merge_difference(old, new) else {
+        return Ok(false);
+    };
+    let patch = json!({"metadata": {"resourceVersion": object.resource_version()}, "status": difference});
+    match api.patch_status(&object.name_any(), &params(), &Patch::Merge(patch)).await {
+        Ok(_) => Ok(true),
+        Err(error) if is_not_found(&error) => Ok(false),
+        Err(error) => Err(problem(&error, "writing status")),
+    }
+}
+
+fn params() -> PatchParams {
+    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
+}
+
+/// The JSON merge patch that turns `old` into `new`, or `None` when they are equal. Lists are replaced whole, which is
+/// safe because the patch carries the resource version that `old` was read at.
+fn merge_difference(old: &Value, new: &Value) -> Option<Value> {
+    if old == new {
+        return None;
+    }
+    let (Value::Object(before), Value::Object(after)) = (old, new) else {
+        return Some(new.clone());
+    };
+    let gone = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    let changed = after.iter().filter_map(|(key, value)| {
+        let was = before.get(key).unwrap_or(&Value::Null);
+        // An object that was not there is sent whole; a member of an object that was, as a difference.
+        merge_difference(was, value).map(|difference| (key.clone(), difference))
+    });
+    let patch: serde_json::Map<String, Value> = gone.chain(changed).collect();
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves: OWN-4
+    #[test]
+    fn equal_statuses_make_no_patch() {
+        let status = json!({"conditions": [{"type": "Available"}], "openstack": {"vlanID": 4}});
+        assert_eq!(merge_difference(&status, &status.clone()), None);
+    }
+
+    /// Proves: OWN-1
+    #[test]
+    fn a_patch_names_only_the_fields_that_differ() {
+        let old = json!({"a": 1, "b": {"c": 2, "d": 3}, "e": [1], "f": 7});
+        let new = json!({"a": 1, "b": {"c": 2, "d": 4}, "e": [1, 2]});
+        assert_eq!(merge_difference(&old, &new), Some(json!({"b": {"d": 4}, "e": [1, 2], "f": null})));
+    }
+}

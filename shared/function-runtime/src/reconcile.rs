@@ -1,0 +1,188 @@
+//! One call of a function: read the object, run the function, write status, say when to come again.
+//!
+//! Invariants
+//! - The object is read at the start of the call; nothing is taken from the message but its name.
+//! - An object is only worked on once its finalizer is stored, and only released when `finalize` has said `Ok` (OWN-8).
+//! - Status is one patch at most, none when nothing changed (OWN-4), at the resource version that was read. A conflict
+//!   reads everything again (OWN-1).
+//! - A paused object is neither read from nor done to the cloud (OWN-6).
+//!
+//! Caveat: several conflicts in a row end the call; it comes back after a second, so that a writer gone wild costs a
+//! delay and no spinning.
+
+use crate::function::{Function, Reconciled, Scope};
+use crate::kubernetes;
+use crate::worker::{Call, Handler, Verdict};
+use futures::future::BoxFuture;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{Api, ResourceExt};
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use weir_api::conditions::{self, News, Reason};
+use weir_api::{Consequence, Kind, Problem, labels};
+use weir_provider::Provider;
+
+/// How often a call reads again after a conflict before it gives the object back to the queue.
+const REREADS: usize = 5;
+
+/// Runs a [`Function`] for the messages of its kind.
+pub struct Reconciler<F> {
+    function: F,
+    client: kube::Client,
+    provider: Arc<Provider>,
+}
+
+impl<F: Function> Reconciler<F> {
+    /// A reconciler that reads and writes objects through `client`.
+    pub fn new(function: F, client: kube::Client, provider: Arc<Provider>) -> Self {
+        Self { function, client, provider }
+    }
+
+    async fn call(&self, call: &Call) -> Verdict {
+        let scope = Scope::new(call, &self.client, self.provider.clone());
+        let verdict = self.passes(call, &scope).await;
+        // Whatever it came to: a call that lost its lease has nothing more to say, its successor has.
+        if call.lease.check().is_err() { Verdict::Abandoned } else { verdict }
+    }
+
+    async fn passes(&self, call: &Call, scope: &Scope) -> Verdict {
+        for _ in 0..REREADS {
+            match self.pass(call, scope).await {
+                Ok(verdict) => return verdict,
+                Err(problem) if problem.consequence == Consequence::Reread => {
+                    tracing::debug!(%problem, "reading again");
+                }
+                Err(problem) => {
+                    tracing::warn!(%problem, "the object could not be read or written");
+                    return verdict_of(&problem);
+                }
+            }
+        }
+        Verdict::After { delay: Duration::from_secs(1) }
+    }
+
+    async fn pass(&self, call: &Call, scope: &Scope) -> Result<Verdict, Problem> {
+        let api: Api<F::Object> = scope.api();
+        let Some(mut object) = scope.get::<F::Object>(&call.work.object.name).await? else {
+            return Ok(Verdict::Gone);
+        };
+        let deleting = object.meta().deletion_timestamp.is_some();
+        let held = object.finalizers().iter().any(|f| f == labels::FINALIZER);
+        if deleting && !held {
+            return Ok(Verdict::Gone);
+        }
+        if object.paused() {
+            let mut status = object.status().cloned().unwrap_or_default();
+            pause(&mut status, &object, deleting);
+            write(&api, &object, &status).await?;
+            return Ok(Verdict::Parked);
+        }
+        if F::FINALIZER && !deleting && !held {
+            if let Some(stored) = kubernetes::set_finalizer(&api, &object, labels::FINALIZER, true).await? {
+                object = stored;
+            }
+        }
+        let mut status = object.status().cloned().unwrap_or_default();
+        let outcome = if deleting {
+            match awaited_references(&object) {
+                Some(problem) => Err(problem),
+                None => self.function.finalize(scope, &object, &mut status).await,
+            }
+        } else {
+            self.function.reconcile(scope, &object, &mut status).await
+        };
+        match outcome {
+            Ok(()) if deleting => {
+                kubernetes::set_finalizer(&api, &object, labels::FINALIZER, false).await?;
+                tracing::info!("released");
+                Ok(Verdict::Gone)
+            }
+            Ok(()) => {
+                tell(&mut status, &object, true, Reason::Provisioned, "provisioned".to_owned());
+                let wrote = write(&api, &object, &status).await?;
+                tracing::info!(wrote, "settled");
+                Ok(Verdict::Settled)
+            }
+            Err(problem) if problem.consequence == Consequence::Reread => Err(problem),
+            Err(problem) => {
+                match problem.consequence {
+                    Consequence::Yield(_) | Consequence::Await => tracing::info!(%problem, "not yet"),
+                    _ => tracing::warn!(%problem, "failed"),
+                }
+                tell(&mut status, &object, false, problem.shown_reason(deleting), problem.message.clone());
+                write(&api, &object, &status).await?;
+                Ok(verdict_of(&problem))
+            }
+        }
+    }
+}
+
+impl<F: Function> Handler for Reconciler<F> {
+    fn kind(&self) -> Kind {
+        F::Object::KIND
+    }
+
+    fn handle<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Verdict> {
+        Box::pin(self.call(call))
+    }
+}
+
+/// When to come again after a problem.
+fn verdict_of(problem: &Problem) -> Verdict {
+    match problem.consequence {
+        Consequence::Yield(delay) => Verdict::After { delay },
+        Consequence::Reread => Verdict::After { delay: Duration::from_secs(1) },
+        Consequence::Await | Consequence::Operator => Verdict::Waiting,
+        Consequence::UserAction => Verdict::Parked,
+        Consequence::Retry(after) => Verdict::Retry { after },
+    }
+}
+
+/// Others that still refer to an object under deletion; they go first (NET-11).
+fn awaited_references<K: ResourceExt>(object: &K) -> Option<Problem> {
+    let references = labels::foreign_references(object.meta());
+    if !references.is_empty() {
+        let named = list(&references);
+        return Some(Problem::waiting(Reason::Deprovisioning, format!("still in use; waiting for these to let go: {named}")));
+    }
+    let foreground = object.finalizers().iter().any(|f| f == "foregroundDeletion");
+    foreground.then(|| Problem::waiting(Reason::Deprovisioning, "waiting for Kubernetes to delete what belongs to it first"))
+}
+
+/// The first few of a list, and how many more there are: a condition's message is no place for thousands.
+fn list(items: &[&str]) -> String {
+    const SHOWN: usize = 5;
+    let shown = items.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+    match items.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+fn tell<K: Reconciled>(status: &mut K::Status, object: &K, available: bool, reason: Reason, message: String) {
+    let observed_generation = object.meta().generation;
+    let news = News { kind: conditions::AVAILABLE, status: available, reason, message, observed_generation };
+    conditions::set(K::conditions(status), news, Time(k8s_openapi::jiff::Timestamp::now()));
+    K::observe_generation(status, observed_generation);
+}
+
+/// Says that an object is paused, leaving `status` and `reason` as they are: what waits for a paused network that works
+/// may go on using it.
+fn pause<K: Reconciled>(status: &mut K::Status, object: &K, deleting: bool) {
+    let conditions = K::conditions(status);
+    let (available, reason) = match conditions::get(conditions, conditions::AVAILABLE) {
+        _ if deleting => (false, Reason::Deprovisioning),
+        Some(old) if old.status == "True" => (true, Reason::Provisioned),
+        _ => (false, Reason::Unknown),
+    };
+    tell(status, object, available, reason, "paused: nothing is done until spec.pause is removed".to_owned());
+}
+
+async fn write<K: Reconciled>(api: &Api<K>, object: &K, status: &K::Status) -> Result<bool, Problem> {
+    let json = |value: Option<&K::Status>| -> Result<Value, Problem> {
+        serde_json::to_value(value)
+            .map_err(|error| Problem::retry("status could not be written; trying again").with_detail(error.to_string()))
+    };
+    kubernetes::patch_status(api, object, &json(object.status())?, &json(Some(status))?).await
+}

@@ -1,0 +1,77 @@
+//! The process of a function: settings, telemetry, connections, worker, until it is told to stop.
+
+use crate::reconcile::Reconciler;
+use crate::{Function, queue, settings, telemetry, worker};
+use clap::Parser;
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use weir_provider::Provider;
+
+/// Runs `function` as this process until SIGTERM or SIGINT. This is all of a function's `main`.
+///
+/// The exit code is 0 after a stop that was asked for, and 1 when the process could not start; what is wrong is then
+/// on standard error.
+pub fn main<F: Function>(function: F) -> ExitCode {
+    start(|stop| async move {
+        let settings = settings::Settings::parse();
+        telemetry::init(&settings)?;
+        let client = kubernetes_client().await?;
+        let queue = queue::connect(&settings).await?;
+        let handler = Arc::new(Reconciler::new(function, client, Arc::new(Provider::default())));
+        worker::run(handler, queue, &settings, stop).await
+    })
+}
+
+/// Runs `process` on a runtime of its own and cancels its token at SIGTERM or SIGINT.
+pub fn start<T, P>(process: T) -> ExitCode
+where
+    T: FnOnce(CancellationToken) -> P,
+    P: Future<Output = anyhow::Result<()>>,
+{
+    // The first of several clients to be made would choose otherwise; an error only says that it was chosen already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error.into()),
+    };
+    runtime.block_on(async {
+        let stop = CancellationToken::new();
+        tokio::spawn(cancel_on_signal(stop.clone()));
+        match process(stop).await {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error),
+        }
+    })
+}
+
+/// A Kubernetes client from `KUBECONFIG`, `~/.kube/config` or the pod's service account.
+///
+/// The read time-out ends a connection that stays open and delivers nothing (W-3); it is longer than the watches'.
+pub async fn kubernetes_client() -> anyhow::Result<kube::Client> {
+    let mut config = kube::Config::infer().await.map_err(|error| {
+        anyhow::anyhow!("no way to reach Kubernetes: set KUBECONFIG to a kubeconfig file, or run in a pod ({error})")
+    })?;
+    config.connect_timeout = Some(std::time::Duration::from_secs(5));
+    config.read_timeout = Some(std::time::Duration::from_secs(60));
+    config.write_timeout = Some(std::time::Duration::from_secs(30));
+    Ok(kube::Client::try_from(config)?)
+}
+
+async fn cancel_on_signal(stop: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        tracing::error!("signals cannot be listened to; stop this process with SIGKILL");
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
+        _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
+    }
+    stop.cancel();
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
+}
