@@ -1,0 +1,1 @@
+//! A scripted cloud for unit tests.
