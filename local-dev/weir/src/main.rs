@@ -1,2 +1,117 @@
-//! weir
-fn main() {}
+//! `weir`: brings the whole product up on one machine, shows it, and takes it down again.
+//!
+//! Intention: a newcomer types `./weir up` and sees the main job done; a developer has every part at hand, with its log,
+//! its address and its restarts. The parts are the very binaries that run in production; only what they are pointed at
+//! is local.
+//!
+//! Invariants
+//! - Nothing is written outside the checkout, or the folder given by `--data`.
+//! - Nothing outlives its stack: not after Ctrl-C, not after the supervisor was killed ([`supervisor`]).
+//! - No secret is on a command line or in the stack's record.
+
+mod checkout;
+mod cluster;
+mod down;
+mod follow;
+mod logs;
+mod nats;
+mod parts;
+mod ports;
+mod probe;
+mod process;
+mod record;
+mod sample;
+mod screen;
+mod signals;
+mod stack;
+mod status;
+mod supervisor;
+mod up;
+
+use checkout::Checkout;
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Turns Kubernetes custom resources into OpenStack clouds: the whole product on this machine.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, max_term_width = 110, after_help = EXITS)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Where this checkout's running stack is recorded, and kept unless --data is given
+    #[arg(long, global = true, env = "WEIR_HOME", value_name = "DIR", help_heading = "Global options")]
+    home: Option<PathBuf>,
+}
+
+const EXITS: &str = "Exit codes: 0 done; 1 failed, or not all is well; 2 wrong usage; 3 there is a stack already, or none;\n\
+                     4 the sample did not become available in time; 130 interrupted before it was done.\n\n\
+                     `./weir test`, of the script in the checkout's root, runs every check and test.";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start everything, apply the sample, and show it becoming available
+    Up(Box<up::Args>),
+    /// End the stack, however it was started
+    Down,
+    /// Show what runs, where, and how the objects stand
+    Status(status::Args),
+    /// Show what the parts say
+    Logs(logs::Args),
+    /// The supervisor of a detached stack
+    #[command(hide = true)]
+    Supervise,
+    /// Ends a stack whose supervisor was killed
+    #[command(hide = true)]
+    Guard { instance: String, record: PathBuf },
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// As it should.
+    Done = 0,
+    /// Something is not well.
+    Failed = 1,
+    /// There is a stack already, or there is none.
+    NotThere = 3,
+    /// The sample did not become available in time.
+    NotAvailable = 4,
+    /// A signal came before it was done.
+    Interrupted = 130,
+}
+
+fn main() -> ExitCode {
+    // An error only says that a provider was chosen already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let cli = Cli::parse();
+    let ended = match cli.command {
+        Command::Guard { instance, record } => supervisor::guard::run(&instance, &record).map(|()| Exit::Done),
+        command => run(cli.home, command),
+    };
+    match ended {
+        Ok(exit) => ExitCode::from(exit as u8),
+        Err(error) => {
+            eprintln!("weir: {error:#}");
+            ExitCode::from(if error.is::<stack::Running>() { Exit::NotThere as u8 } else { Exit::Failed as u8 })
+        }
+    }
+}
+
+fn run(home: Option<PathBuf>, command: Command) -> anyhow::Result<Exit> {
+    let checkout = Checkout::find(home)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let ended = runtime.block_on(async {
+        match command {
+            Command::Up(args) => up::run(&checkout, *args).await,
+            Command::Down => down::run(&checkout),
+            Command::Status(args) => status::run(&checkout, &args).await,
+            Command::Logs(args) => logs::run(&checkout, &args),
+            Command::Supervise => up::supervise(&checkout).await,
+            Command::Guard { .. } => Ok(Exit::Done),
+        }
+    });
+    // A download that was interrupted is not waited for.
+    runtime.shutdown_background();
+    ended
+}

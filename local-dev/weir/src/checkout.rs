@@ -1,0 +1,100 @@
+//! Where things are kept on this machine: the checkout, its folder for running stacks, and its cache.
+
+use anyhow::Context;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+/// A checkout of Weir and the folder in which its stacks are kept.
+#[derive(Clone, Debug)]
+pub struct Checkout {
+    /// The checkout's root.
+    pub root: PathBuf,
+    /// Where the running stack is recorded; `.weir` in the root unless told otherwise.
+    pub home: PathBuf,
+}
+
+impl Checkout {
+    /// Finds the checkout: told by `./weir` in `WEIR_ROOT`, else around this executable, else around the current folder.
+    pub fn find(home: Option<PathBuf>) -> anyhow::Result<Self> {
+        let told = std::env::var_os("WEIR_ROOT").map(PathBuf::from);
+        let root = told
+            .or_else(|| std::env::current_exe().ok().as_deref().and_then(above))
+            .or_else(|| std::env::current_dir().ok().as_deref().and_then(above))
+            .context(
+                "this is not run from a checkout of Weir: use the script ./weir in its root, or set WEIR_ROOT to it",
+            )?;
+        let home = home.unwrap_or_else(|| root.join(".weir"));
+        Ok(Self { root, home: std::path::absolute(home)? })
+    }
+
+    /// Programs that were fetched, kept between runs.
+    pub fn cache(&self) -> PathBuf {
+        self.root.join(".cache")
+    }
+
+    /// The record of the stack.
+    pub fn record(&self) -> PathBuf {
+        self.home.join("stack.json")
+    }
+
+    /// What a detached stack says.
+    pub fn supervisor_log(&self) -> PathBuf {
+        self.home.join("supervisor.log")
+    }
+
+    /// Where a stack keeps its state unless `--data` names another place. Emptied at each start.
+    pub fn fresh_state(&self) -> PathBuf {
+        self.home.join("run")
+    }
+
+    /// Takes the lock that a supervisor holds while it lives, or `None` when another one does. The system gives it back
+    /// when its holder ends, however that happens.
+    pub fn lock(&self) -> anyhow::Result<Option<File>> {
+        create_private_dir(&self.home)?;
+        let path = self.home.join("lock");
+        let file = File::options().create(true).append(true).open(&path);
+        let file = file.with_context(|| format!("cannot open {}", path.display()))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(fs::TryLockError::WouldBlock) => Ok(None),
+            Err(fs::TryLockError::Error(error)) => Err(error)
+                .with_context(|| format!("cannot lock {}: is it on a file system without locks?", path.display())),
+        }
+    }
+}
+
+/// The nearest folder above that is a checkout of Weir.
+fn above(start: &Path) -> Option<PathBuf> {
+    start.ancestors().find(|dir| dir.join("infra/samples/main-job.yaml").is_file()).map(Path::to_owned)
+}
+
+/// Creates a folder that only its owner can enter, unless it exists.
+pub fn create_private_dir(path: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .with_context(|| format!("cannot create the folder {}", path.display()))
+}
+
+/// Writes a file that only its owner can read, whole or not at all.
+pub fn write_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let write = || {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.tmp", std::process::id()));
+        let scratch = path.with_file_name(name);
+        let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&scratch)?;
+        file.write_all(content)?;
+        fs::rename(&scratch, path)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A path as a person would type it: relative to the current folder when it lies below.
+pub fn short(path: &Path) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(here).unwrap_or(path).display().to_string()
+}

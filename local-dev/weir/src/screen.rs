@@ -1,0 +1,158 @@
+//! Output for people: lines, and beneath them a table that is drawn anew as it changes.
+//!
+//! On a terminal the table stays at the bottom and lines scroll above it. Elsewhere there is no table, only lines. What
+//! comes from outside is cleaned first: a status message must not move the cursor.
+
+use std::io::{IsTerminal, Write};
+
+/// Prints a line to standard output. A reader that has gone away is no reason to fail or to panic.
+#[macro_export]
+macro_rules! say {
+    ($($arg:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($arg)*);
+    }};
+}
+
+/// How a piece of text is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// As it is.
+    Plain,
+    /// Less important.
+    Faint,
+    /// Going on.
+    Busy,
+    /// Well.
+    Good,
+    /// Not well.
+    Bad,
+}
+
+/// Standard output.
+pub struct Screen {
+    live: bool,
+    colour: bool,
+    table: Vec<String>,
+}
+
+impl Screen {
+    /// Standard output as it is: a terminal or not.
+    pub fn new() -> Self {
+        let terminal = std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self { live: terminal, colour, table: vec![] }
+    }
+
+    /// Whether a table can be redrawn.
+    pub fn is_live(&self) -> bool {
+        self.live
+    }
+
+    /// The text in the colour of its tone.
+    pub fn paint(&self, tone: Tone, text: &str) -> String {
+        let code = match tone {
+            Tone::Plain => return text.to_owned(),
+            _ if !self.colour => return text.to_owned(),
+            Tone::Faint => "2",
+            Tone::Busy => "33",
+            Tone::Good => "32",
+            Tone::Bad => "31",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    /// A line, above the table if there is one.
+    pub fn line(&mut self, text: &str) {
+        let drawing = format!("{}{text}\n{}", self.erasure(), rows(&self.table));
+        put(&drawing);
+    }
+
+    /// Puts this table in the place of the one before.
+    pub fn draw(&mut self, table: Vec<String>) {
+        if self.live && table != self.table {
+            put(&format!("{}{}", self.erasure(), rows(&table)));
+            self.table = table;
+        }
+    }
+
+    /// Leaves the table where it is; what comes next goes below it.
+    pub fn leave(&mut self) {
+        self.table.clear();
+    }
+
+    fn erasure(&self) -> String {
+        if self.table.is_empty() { String::new() } else { format!("\x1b[{}A\r\x1b[J", self.table.len()) }
+    }
+}
+
+/// The rows of a table, each cut off at the terminal's edge, so that a row is always one line to go back over.
+fn rows(table: &[String]) -> String {
+    table.iter().map(|row| format!("\x1b[?7l{row}\x1b[?7h\n")).collect()
+}
+
+fn put(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes());
+    let _ = out.flush();
+}
+
+/// Text from outside in one harmless line of bounded length.
+pub fn clean(text: &str) -> String {
+    const LONG: usize = 300;
+    let mut clean: String = text.chars().take(LONG).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().nth(LONG).is_some() {
+        clean.push('…');
+    }
+    clean
+}
+
+/// A table of text with its columns aligned and two spaces between them. The last column is not padded.
+pub fn align(rows: &[Vec<String>]) -> Vec<String> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
+    let pad = |cell: &String, width: usize| format!("{cell}{}", " ".repeat(width.saturating_sub(cell.chars().count())));
+    rows.iter()
+        .map(|row| {
+            let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| pad(cell, *width)).collect();
+            cells.join("  ").trim_end().to_owned()
+        })
+        .collect()
+}
+
+/// A span of time, short.
+pub fn span(time: std::time::Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..=59 => format!("{:.1} s", time.as_secs_f64()),
+        60..=3599 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..=86_399 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn text_from_outside_cannot_move_the_cursor_or_flood_the_screen() {
+        assert_eq!(clean("a\x1b[2Jb\r\nc"), "a [2Jb  c");
+        assert_eq!(clean(&"x".repeat(1000)).chars().count(), 301);
+    }
+
+    #[test]
+    fn columns_line_up_by_characters() {
+        let rows = [vec!["é".into(), "b".into()], vec!["long".into(), String::new()]];
+        assert_eq!(align(&rows), ["é     b", "long"]);
+    }
+
+    #[test]
+    fn spans_are_told_in_two_units_at_most() {
+        for (seconds, text) in [(0, "0.0 s"), (75, "1 min 15 s"), (7260, "2 h 1 min"), (90_000, "1 d 1 h")] {
+            assert_eq!(span(Duration::from_secs(seconds)), text);
+        }
+    }
+}
