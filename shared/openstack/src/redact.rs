@@ -116,10 +116,9 @@ fn value_start(lower: &str, after: usize) -> Option<(usize, u8)> {
     let mut separated = false;
     while let Some(byte) = bytes.get(at) {
         match byte {
-            b'\\' | b' ' => {}
             b':' | b'=' => separated = true,
             b'"' | b'\'' if separated => return Some((at + 1, *byte)),
-            b'"' | b'\'' => {}
+            b'\\' | b' ' | b'"' | b'\'' => {}
             // Python's `u'…'`
             b'u' if separated => {}
             _ => return None,

@@ -233,7 +233,8 @@ impl<T> OrAbsent<T> for Result<T> {
 /// Cuts `text` to at most `limit` bytes, at a character's edge.
 pub(crate) fn truncate(text: &mut String, limit: usize) {
     if text.len() > limit {
-        text.truncate(text.floor_char_boundary(limit));
+        let edge = (0..=limit).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(edge);
     }
 }
 

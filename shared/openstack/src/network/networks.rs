@@ -93,13 +93,9 @@ pub struct NewNetwork<'a> {
     pub name: &'a str,
     /// For people.
     pub description: &'a str,
-    /// The one segment it is made of; without: what the cloud gives tenants. Takes a privilege.
-    #[serde(rename = "segments", skip_serializing_if = "Option::is_none", serialize_with = "as_list")]
-    pub segment: Option<&'a Segment>,
-}
-
-fn as_list<S: serde::Serializer>(segment: &Option<&Segment>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    serializer.collect_seq(segment)
+    /// What it is made of; empty: what the cloud gives tenants. Takes a privilege.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub segments: &'a [Segment],
 }
 
 impl Client<'_> {
@@ -158,9 +154,9 @@ mod tests {
         listed["segments"] = json!([vlan, vlan]);
         assert!(serde_json::from_value::<Network>(listed).unwrap().segment().is_none());
         assert!(serde_json::from_value::<Network>(json!({"id": "n"})).unwrap().segment().is_none());
-        let new = NewNetwork { name: "a", description: "", segment: Some(&Segment::vlan("p", 7)) };
+        let new = NewNetwork { name: "a", description: "", segments: &[Segment::vlan("p", 7)] };
         assert_eq!(serde_json::to_value(new).unwrap()["segments"], json!([vlan]));
-        let new = NewNetwork { name: "a", description: "d", segment: None };
+        let new = NewNetwork { name: "a", description: "d", segments: &[] };
         assert_eq!(serde_json::to_value(new).unwrap(), json!({"name": "a", "description": "d"}));
     }
 }
