@@ -22,16 +22,13 @@ const LIMIT: usize = 64 * 1024 * 1024;
 /// A request that outlives this was given up by its session long ago.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Whom to trust.
+/// Whom to trust. By default the system's authorities.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub enum Tls {
-    /// The system's authorities.
-    #[default]
-    System,
-    /// The authorities of this PEM bundle, and no others.
-    Bundle(Vec<u8>),
-    /// Anybody. An explicit choice for one region; a token sent this way can be stolen.
-    Insecure,
+pub struct Tls {
+    /// A PEM bundle: trust its authorities, and no others.
+    pub ca_bundle: Option<Vec<u8>>,
+    /// Trust anybody. An explicit choice for one region: a token sent this way can be stolen.
+    pub insecure: bool,
 }
 
 /// Why there is no transport.
@@ -57,19 +54,17 @@ impl HttpTransport {
     pub fn new(tls: &Tls) -> Result<Self, BuildError> {
         // One provider for the process; if another part has installed it already, the better.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = match tls {
-            Tls::System => builder().build().or_else(|_| {
-                // A container without any authority can still speak plain HTTP, and gets a clear error for the rest.
-                builder().tls_certs_only(std::iter::empty()).build()
-            }),
-            Tls::Bundle(pem) => {
-                let certificates = reqwest::Certificate::from_pem_bundle(pem).map_err(|_| BuildError::Bundle)?;
-                if certificates.is_empty() {
-                    return Err(BuildError::Bundle);
-                }
-                builder().tls_certs_only(certificates).build()
+        let client = if tls.insecure {
+            builder().tls_danger_accept_invalid_certs(true).build()
+        } else if let Some(pem) = &tls.ca_bundle {
+            let certificates = reqwest::Certificate::from_pem_bundle(pem).map_err(|_| BuildError::Bundle)?;
+            if certificates.is_empty() {
+                return Err(BuildError::Bundle);
             }
-            Tls::Insecure => builder().tls_danger_accept_invalid_certs(true).build(),
+            builder().tls_certs_only(certificates).build()
+        } else {
+            // A container without any authority can still speak plain HTTP, and gets a clear error for the rest.
+            builder().build().or_else(|_| builder().tls_certs_only(std::iter::empty()).build())
         };
         let client = client.map_err(|error| BuildError::Client(describe(&error)))?;
         Ok(Self { client, limit: LIMIT })
