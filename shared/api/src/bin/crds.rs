@@ -3,6 +3,7 @@
 //! Invariant: the outcome depends on the types alone; the same source gives the same bytes. Files of the folder that end
 //! in `.yaml` and are not written here are leftovers: `--write` removes them, `--check` reports them.
 
+use serde_yaml_ng::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
@@ -52,7 +53,10 @@ fn files() -> Result<BTreeMap<String, String>, Error> {
     let mut index = String::from("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n");
     for crd in crd::all() {
         let name = format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural);
-        let text = serde_yaml_ng::to_string(&crd).map_err(|e| Error::Yaml(name.clone(), e))?;
+        let failed = |e| Error::Yaml(name.clone(), e);
+        let mut value = serde_yaml_ng::to_value(&crd).map_err(failed)?;
+        whole(&mut value);
+        let text = serde_yaml_ng::to_string(&value).map_err(failed)?;
         files.insert(name, format!("{HEADER}{text}"));
     }
     for name in files.keys() {
@@ -60,6 +64,21 @@ fn files() -> Result<BTreeMap<String, String>, Error> {
     }
     files.insert("kustomization.yaml".to_owned(), format!("{HEADER}{index}"));
     Ok(files)
+}
+
+/// Writes bounds as people do, `30` instead of `30.0`: the Kubernetes type has them in floating point.
+#[allow(clippy::cast_possible_truncation, clippy::float_cmp)] // the cast is kept only where it loses nothing
+fn whole(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(float) = number.as_f64().filter(|f| number.is_f64() && (*f as i64) as f64 == *f) {
+                *number = (float as i64).into();
+            }
+        }
+        Value::Sequence(items) => items.iter_mut().for_each(whole),
+        Value::Mapping(entries) => entries.values_mut().for_each(whole),
+        _ => {}
+    }
 }
 
 /// The YAML files that the folder holds.

@@ -9,11 +9,22 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One line: options, if any (quoted parts may hold blanks), type, key, comment. Each type with the bytes that its
-/// key begins with, in base64, and how many there are. Certificates, DSA keys and PEM do not match.
+/// The start of the line: options, if any, whose values may be quoted and then hold blanks and commas.
+macro_rules! options {
+    () => {
+        concat!(
+            "^[[:space:]]*",
+            r#"(?:[A-Za-z0-9-]+(?:=(?:"[^"\n\r]*"|[^[:space:],"])+)?(?:,[A-Za-z0-9-]+(?:=(?:"[^"\n\r]*"|[^[:space:],"])+)?)*[[:blank:]]+)?"#,
+        )
+    };
+}
+
+/// One line: options, type, key, comment. Each type with the bytes that its key begins with, in base64, and how many
+/// follow. Certificates, DSA keys and PEM do not match.
 const ONE_KEY: &str = concat!(
-    r#"self.matches('^[[:space:]]*(?:(?:[^[:space:]#"]|"[^"\n\r]*")+[[:blank:]]+)?(?:"#,
-    "ssh-ed25519[[:blank:]]+AAAAC3NzaC1lZDI1NTE5AAAAI[A-Za-z0-9+/]{43}",
+    "self.matches('",
+    options!(),
+    "(?:ssh-ed25519[[:blank:]]+AAAAC3NzaC1lZDI1NTE5AAAAI[A-Za-z0-9+/]{43}",
     "|ecdsa-sha2-nistp256[[:blank:]]+AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBB[A-Za-z0-9+/]{86}=",
     "|ecdsa-sha2-nistp384[[:blank:]]+AAAAE2VjZHNhLXNoYTItbmlzdHAzODQAAAAIbmlzdHAzODQAAABhB[A-Za-z0-9+/]{129}==",
     "|ecdsa-sha2-nistp521[[:blank:]]+AAAAE2VjZHNhLXNoYTItbmlzdHA1MjEAAAAIbmlzdHA1MjEAAACFB[A-Za-z0-9+/]{177}==",
@@ -27,7 +38,11 @@ const ONE_KEY: &str = concat!(
 /// For RSA: the length of the modulus, which the key states after the exponent, is 385 bytes or more (3072 bits and the
 /// zero before them), and as many follow. Exponents are 65537 or of one byte; `ssh-keygen` has never made others.
 const RSA_LENGTH: &str = concat!(
-    "!self.contains(' AAAAB3NzaC1yc2E') || self.matches(' AAAAB3NzaC1yc2E(?:",
+    "!self.matches('",
+    options!(),
+    "ssh-rsa[[:blank:]]') || self.matches('",
+    options!(),
+    "ssh-rsa[[:blank:]]+AAAAB3NzaC1yc2E(?:",
     "AAAADAQABAAA(?:B(?:g[Q-Za-z0-9+/]|[h-z0-9+/][A-Za-z0-9+/])|[C-Za-z0-9+/][A-Za-z0-9+/]{2})",
     "|AAAAB[A-Za-z0-9+/][AQgw]AA(?:AY[E-Za-z0-9+/]|A[Za-z0-9+/][A-Za-z0-9+/]|[B-Za-z0-9+/][A-Za-z0-9+/]{2})",
     ")[A-Za-z0-9+/]{512,}')",
