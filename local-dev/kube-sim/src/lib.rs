@@ -1,1 +1,5 @@
 //! weir-kube-sim
+
+pub mod fieldpatch;
+pub mod openapi;
+pub mod schema;
