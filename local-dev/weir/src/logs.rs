@@ -102,7 +102,10 @@ pub fn run(checkout: &Checkout, args: &Args) -> anyhow::Result<Exit> {
         }
         followed.push((path, part, end));
     }
-    while args.follow {
+    if !args.follow {
+        return Ok(Exit::Done);
+    }
+    loop {
         // Nothing tells of a file's growth on every system; this is for eyes, which do not see a fifth of a second.
         std::thread::sleep(Duration::from_millis(200));
         for (path, part, end) in &mut followed {
@@ -111,7 +114,6 @@ pub fn run(checkout: &Checkout, args: &Args) -> anyhow::Result<Exit> {
             }
         }
     }
-    Ok(Exit::Done)
 }
 
 /// The whole lines written since `end`, which moves behind them.

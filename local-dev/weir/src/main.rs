@@ -58,6 +58,9 @@ enum Command {
     Status(status::Args),
     /// Show what the parts say
     Logs(logs::Args),
+    /// Fetch nats-server unless a good one is there, and print where it is
+    #[command(hide = true)]
+    NatsServer,
     /// The supervisor of a detached stack
     #[command(hide = true)]
     Supervise,
@@ -92,7 +95,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(error) => {
-            eprintln!("weir: {error:#}");
+            complain!("weir: {error:#}");
             ExitCode::from(if error.is::<stack::Running>() { Exit::NotThere as u8 } else { Exit::Failed as u8 })
         }
     }
@@ -107,6 +110,11 @@ fn run(home: Option<PathBuf>, command: Command) -> anyhow::Result<Exit> {
             Command::Down => down::run(&checkout),
             Command::Status(args) => status::run(&checkout, &args).await,
             Command::Logs(args) => logs::run(&checkout, &args),
+            Command::NatsServer => {
+                let server = nats::get(&checkout, |what| complain!("weir: {what}"))?;
+                say!("{}", server.program.display());
+                Ok(Exit::Done)
+            }
             Command::Supervise => up::supervise(&checkout).await,
             Command::Guard { .. } => Ok(Exit::Done),
         }

@@ -155,16 +155,15 @@ fn fetch_into(scratch: &Path) -> anyhow::Result<()> {
 pub struct Credentials {
     /// The user.
     pub user: String,
-    /// The password.
-    pub password: String,
-    /// The file that holds both.
-    pub file: PathBuf,
-    /// The file that holds the password alone.
+    /// The file that holds the password alone, for the functions.
     pub password_file: PathBuf,
+    /// The file that sets all that clients need, for people's shells.
+    pub file: PathBuf,
+    password: String,
 }
 
-/// The credentials in a state folder, made if there are none.
-pub fn credentials(state: &Path) -> anyhow::Result<Credentials> {
+/// The credentials for a server on `port`, written to the state folder. The password that is there is kept.
+pub fn credentials(state: &Path, port: u16) -> anyhow::Result<Credentials> {
     let password_file = state.join("nats-password");
     let known = fs::read_to_string(&password_file).ok().map(|text| text.trim().to_owned());
     let fresh = || format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
@@ -172,8 +171,16 @@ pub fn credentials(state: &Path) -> anyhow::Result<Credentials> {
     let password = password.unwrap_or_else(fresh);
     let (user, file) = ("weir".to_owned(), state.join("nats.env"));
     write_private(&password_file, password.as_bytes())?;
-    write_private(&file, format!("WEIR_NATS_USER={user}\nWEIR_NATS_PASSWORD={password}\n").as_bytes())?;
-    Ok(Credentials { user, password, file, password_file })
+    let path = crate::screen::quoted(&password_file);
+    let url = format!("nats://127.0.0.1:{port}");
+    let text = format!(
+        "# For a shell: `. {name}`. The first three are for functions of Weir, the others for the program `nats`.\n\
+         export WEIR_NATS_URL={url}\nexport WEIR_NATS_USER={user}\nexport WEIR_NATS_PASSWORD_FILE={path}\n\
+         export NATS_URL={url}\nexport NATS_USER={user}\nexport NATS_PASSWORD={password}\n",
+        name = file.display(),
+    );
+    write_private(&file, text.as_bytes())?;
+    Ok(Credentials { user, password_file, file, password })
 }
 
 /// Writes the server's configuration and returns its path.
@@ -217,12 +224,12 @@ mod tests {
     #[test]
     fn what_holds_the_password_can_be_read_by_its_owner_only_and_the_password_stays_the_same() {
         let dir = tempfile::tempdir().unwrap();
-        let first = credentials(dir.path()).unwrap();
+        let first = credentials(dir.path(), 4222).unwrap();
         let config = configure(dir.path(), 4222, &first).unwrap();
         for file in [&first.file, &first.password_file, &config] {
             assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600, "{}", file.display());
         }
         assert!(fs::read_to_string(&config).unwrap().contains(&first.password));
-        assert_eq!(credentials(dir.path()).unwrap().password, first.password);
+        assert_eq!(credentials(dir.path(), 4222).unwrap().password, first.password);
     }
 }

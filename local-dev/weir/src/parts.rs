@@ -12,6 +12,13 @@ use std::path::{Path, PathBuf};
 /// One process for each, called like its executable.
 pub const FUNCTIONS: [&str; 6] = ["region", "identity", "network", "security-group", "server", "watch-publisher"];
 
+/// How long a function may finish its calls when it is told to stop: Ctrl-C should not feel long.
+const GRACE: &str = "5s";
+
+/// Other ways of logging in to NATS.
+const OTHER_CREDENTIALS: [&str; 6] =
+    ["WEIR_NATS_CREDS", "WEIR_NATS_NKEY_FILE", "WEIR_NATS_TOKEN", "WEIR_NATS_CA", "WEIR_NATS_CERT", "WEIR_NATS_KEY"];
+
 /// Variables that would send local connections through a proxy.
 const PROXIES: [&str; 6] = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"];
 
@@ -23,7 +30,7 @@ pub fn nats(server: &Server, config: &Path, port: u16) -> Spec {
         program: server.program.clone(),
         args: vec!["--config".into(), config.into()],
         env: vec![],
-        address: format!("nats://127.0.0.1:{port}"),
+        address: format!("nats://127.0.0.1:{port}  (version {})", server.version),
         metrics: None,
         probe: Probe::Nats(format!("127.0.0.1:{port}")),
     }
@@ -78,13 +85,16 @@ pub fn functions(
     credentials: Option<&Credentials>,
     ports: &mut Ports,
 ) -> anyhow::Result<Vec<Spec>> {
-    let mut env: Vec<(&'static str, Option<OsString>)> =
-        vec![("KUBECONFIG", Some(kubeconfig.into())), ("WEIR_NATS_URL", Some(nats_url.into()))];
+    let mut env: Vec<(&'static str, Option<OsString>)> = vec![
+        ("KUBECONFIG", Some(kubeconfig.into())),
+        ("WEIR_NATS_URL", Some(nats_url.into())),
+        ("WEIR_GRACE", Some(GRACE.into())),
+    ];
     if let Some(credentials) = credentials {
         // Whatever else is set for reaching another NATS must not be tried on ours.
-        env.extend(["WEIR_NATS_CREDS", "WEIR_NATS_NKEY", "WEIR_NATS_TOKEN"].map(|name| (name, None)));
+        env.extend(OTHER_CREDENTIALS.map(|name| (name, None)));
         env.push(("WEIR_NATS_USER", Some(credentials.user.clone().into())));
-        env.push(("WEIR_NATS_PASSWORD", Some(credentials.password.clone().into())));
+        env.push(("WEIR_NATS_PASSWORD_FILE", Some(credentials.password_file.clone().into())));
     }
     if options.is_local() {
         env.extend(PROXIES.map(|name| (name, None)));
@@ -95,7 +105,7 @@ pub fn functions(
         next = next.and_then(|port| port.checked_add(1));
         let url = format!("http://127.0.0.1:{port}");
         let mut env = env.clone();
-        env.push(("WEIR_METRICS_LISTEN", Some(format!("127.0.0.1:{port}").into())));
+        env.push(("WEIR_METRICS", Some(format!("127.0.0.1:{port}").into())));
         Ok(Spec {
             name,
             tier: Tier::Functions,

@@ -37,17 +37,16 @@ impl Ports {
     /// The port for a part: the one asked for, else the one it had, else a free one.
     pub fn take(&mut self, part: &str, wanted: Option<u16>, option: &str) -> anyhow::Result<u16> {
         let had = self.chosen.get(part).copied();
-        let port = match (wanted, had) {
-            (Some(port), _) if is_free(port) => port,
-            (Some(port), _) => {
+        let port = match wanted.or(had) {
+            Some(port) if is_free(port) => port,
+            Some(port) if wanted.is_some() => {
                 bail!("port {port}, wanted for {part}, is in use by another program; give another with {option}")
             }
-            (None, Some(port)) if is_free(port) => port,
-            (None, Some(port)) => bail!(
+            Some(port) => bail!(
                 "port {port}, which {part} had when this data was written, is in use by another program; stop that, or \
                  move {part} with {option}"
             ),
-            (None, None) => self.free().with_context(|| format!("no free port for {part} on 127.0.0.1"))?,
+            None => self.free().with_context(|| format!("no free port for {part} on 127.0.0.1"))?,
         };
         self.chosen.insert(part.to_owned(), port);
         Ok(port)

@@ -14,6 +14,15 @@ macro_rules! say {
     }};
 }
 
+/// The same to standard error.
+#[macro_export]
+macro_rules! complain {
+    ($($arg:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($arg)*);
+    }};
+}
+
 /// How a piece of text is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
@@ -88,7 +97,7 @@ impl Screen {
 
 /// The rows of a table, each cut off at the terminal's edge, so that a row is always one line to go back over.
 fn rows(table: &[String]) -> String {
-    table.iter().map(|row| format!("\x1b[?7l{row}\x1b[?7h\n")).collect()
+    table.iter().flat_map(|row| ["\x1b[?7l", row, "\x1b[?7h\n"]).collect()
 }
 
 fn put(text: &str) {
@@ -130,6 +139,13 @@ pub fn span(time: std::time::Duration) -> String {
         3600..=86_399 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
         _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
     }
+}
+
+/// A path that a shell takes as one word.
+pub fn quoted(path: &std::path::Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //! - Nothing outlives the supervisor. It ends its parts itself when it is told to stop; [`guard`] ends them when it was
 //!   killed; the next `weir up` ends what is left when both were.
 
+use crate::complain;
 use crate::logs;
 use crate::probe::Probe;
 use crate::process::{self, Identity};
@@ -147,7 +148,7 @@ impl Supervisor {
     }
 
     /// Starts a part and keeps it running.
-    pub fn start(&mut self, spec: Spec) {
+    pub fn start(&mut self, spec: &Spec) {
         self.shared.change(|record| {
             record.parts.push(Part {
                 name: spec.name.to_owned(),
@@ -199,7 +200,7 @@ impl Shared {
         change(&mut record);
         // A full disk must not end the stack; what is lost is the clean-up after a second misfortune.
         if let Err(error) = record.write(&self.path) {
-            eprintln!("weir: {error:#}");
+            complain!("weir: {error:#}");
         }
     }
 

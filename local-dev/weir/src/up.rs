@@ -7,11 +7,11 @@ use crate::checkout::{Checkout, short};
 use crate::follow::Follow;
 use crate::process::Identity;
 use crate::record::{Places, Record};
-use crate::screen::{Screen, Tone, span};
+use crate::screen::{Screen, Tone, quoted, span};
 use crate::signals::Signals;
 use crate::stack::{Options, Running, Stack};
 use crate::supervisor::Notice;
-use crate::{Exit, cluster, logs};
+use crate::{Exit, cluster, complain, logs};
 use anyhow::{Context, bail};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
@@ -82,7 +82,7 @@ pub async fn supervise(checkout: &Checkout) -> anyhow::Result<Exit> {
     let mut stack = Stack::take(checkout, orders.options, orders.instance, tell)?;
     signals.hurry(stack.supervisor.hurry());
     let brought = tokio::select! {
-        brought = stack.bring_up(|what| eprintln!("{what}")) => brought,
+        brought = stack.bring_up(|what| complain!("{what}")) => brought,
         () = signals.stopped() => Ok(()),
     };
     if brought.is_ok() {
@@ -98,9 +98,9 @@ pub async fn supervise(checkout: &Checkout) -> anyhow::Result<Exit> {
 fn log(notice: &Notice) {
     let now = jiff::Timestamp::now();
     match notice {
-        Notice::Answers { part, address } => eprintln!("{now:.3} {part} answers at {address}"),
+        Notice::Answers { part, address } => complain!("{now:.3} {part} answers at {address}"),
         Notice::Ended { part, how, wait } => {
-            eprintln!("{now:.3} {part} ended ({how}); starting it again in {}", span(*wait))
+            complain!("{now:.3} {part} ended ({how}); starting it again in {}", span(*wait));
         }
     }
 }
@@ -280,7 +280,7 @@ impl Up<'_> {
         let mut rows = vec![("Kubernetes", format!("export KUBECONFIG={}", quoted(&places.kubeconfig)))];
         rows.push(("NATS", places.nats.clone()));
         if let Some(file) = &places.nats_credentials {
-            rows.push(("", format!("user and password: {}", short(file))));
+            rows.push(("", format!(". {}   (user, password; for the program `nats` too)", quoted(file))));
         }
         if let Some(url) = &places.openstack {
             rows.push(("OpenStack", format!("{url}/identity/v3")));
@@ -349,11 +349,4 @@ impl Up<'_> {
 
 fn new_instance() -> String {
     uuid::Uuid::new_v4().to_string()
-}
-
-/// A path that a shell takes as one word.
-fn quoted(path: &std::path::Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
