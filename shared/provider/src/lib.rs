@@ -15,6 +15,7 @@
 //! - No text of a provider reaches a [`weir_api::Problem`]'s message (OWN-5).
 
 mod error;
+mod external;
 mod record;
 mod region;
 
