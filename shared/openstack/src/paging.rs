@@ -180,3 +180,6 @@ pub(crate) fn exactly_one<T>(request: &Request, items: Vec<T>, matches: impl Fn(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -347,3 +347,6 @@ fn offered(document: &Value) -> Option<String> {
     let most = text("max_version").or_else(|| text("version"))?;
     Some(format!("{} to {most}", text("min_version")?))
 }
+
+#[cfg(test)]
+mod tests;

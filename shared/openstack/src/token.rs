@@ -252,3 +252,6 @@ impl Drop for Landing<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

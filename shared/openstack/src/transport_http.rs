@@ -128,3 +128,6 @@ fn describe(error: &reqwest::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;
