@@ -30,7 +30,7 @@ pub fn nats(server: &Server, config: &Path, port: u16) -> Spec {
         program: server.program.clone(),
         args: vec!["--config".into(), config.into()],
         env: vec![],
-        address: format!("nats://127.0.0.1:{port}  (version {})", server.version),
+        address: format!("nats://127.0.0.1:{port}"),
         metrics: None,
         probe: Probe::Nats(format!("127.0.0.1:{port}")),
     }

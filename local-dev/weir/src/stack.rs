@@ -1,6 +1,6 @@
 //! A stack from nothing to ready: state folder, queue, APIs, custom resource definitions, functions.
 
-use crate::checkout::{Checkout, create_private_dir, write_private};
+use crate::checkout::{Checkout, create_private_dir, short, write_private};
 use crate::cluster;
 use crate::complain;
 use crate::nats;
@@ -136,7 +136,12 @@ impl Stack {
             url.clone()
         } else {
             let checkout = self.checkout.clone();
-            let server = tokio::task::spawn_blocking(move || nats::get(&checkout, say)).await??;
+            let server = tokio::task::spawn_blocking(move || {
+                let server = nats::get(&checkout, &say)?;
+                say(&format!("nats-server {} is {}", server.version, short(&server.program)));
+                anyhow::Ok(server)
+            });
+            let server = server.await??;
             let port = ports.take("nats-server", self.options.nats_port, "--nats-port")?;
             let made = nats::credentials(&self.state, port)?;
             specs.push(parts::nats(&server, &nats::configure(&self.state, port, &made)?, port));
