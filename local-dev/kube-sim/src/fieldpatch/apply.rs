@@ -70,7 +70,8 @@ pub fn track_update(schema: &Schema, live: Option<&Value>, new: &mut Value, writ
     }
     let zero = typed::zero(kind(new));
     let before = live.map_or(zero, without_record);
-    let changes = typed::compare(Shape::of(schema), &before, &without_record(new));
+    let shape = Shape::of(typed::schema_for(schema, new));
+    let changes = typed::compare(shape, &before, &without_record(new));
     let taken = owned(changes.added.union(&changes.modified), writer);
     for entry in &mut entries {
         entry.fields = entry.fields.difference(&taken).difference(&changes.removed);
@@ -92,7 +93,7 @@ pub fn track_update(schema: &Schema, live: Option<&Value>, new: &mut Value, writ
 /// `live` is the stored object, if there is one; what has not changed is returned as it is. `applied` is the decoded request: its
 /// `apiVersion` and `kind` have been checked, its name filled in. Errors: [`Error::Untyped`]; [`Error::Conflicts`] unless `force`.
 pub fn apply(schema: &Schema, live: Option<&Value>, applied: &Value, writer: &Writer<'_>, force: bool) -> Result<Value, Error> {
-    let shape = Shape::of(schema);
+    let shape = Shape::of(typed::schema_for(schema, applied));
     let problems = typed::misfits(shape, applied);
     if !problems.is_empty() {
         return Err(untyped(applied, &problems));

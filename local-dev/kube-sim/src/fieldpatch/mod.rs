@@ -19,11 +19,9 @@ mod strategic;
 mod typed;
 
 pub use apply::{apply, track_update};
-pub use error::{Conflict, Error};
+pub use error::Error;
 pub use json_patch::json_patch;
 pub use merge::merge_patch;
-pub use set::FieldSet;
-pub use typed::builtin;
 pub use strategic::strategic_merge;
 
 /// Who writes, for `metadata.managedFields`.

@@ -21,8 +21,22 @@ fn array() -> Node {
     Node { kind: Some(Type::Array), ..Node::default() }
 }
 
+/// The structures of built-in kinds that are owned otherwise than they look.
+static BUILTIN: LazyLock<HashMap<&'static str, Schema>> = LazyLock::new(|| {
+    let kinds = ["CustomResourceDefinition", "Event", "Namespace", "ServiceAccount"];
+    kinds.into_iter().map(|kind| (kind, builtin(kind))).collect()
+});
+
+/// The schema to go by for an object: that of a custom resource, or for a built-in kind, whose schema is open, what is known of it.
+pub(super) fn schema_for<'s>(schema: &'s Schema, object: &Value) -> &'s Schema {
+    if !schema.is_anything() {
+        return schema;
+    }
+    object.get("kind").and_then(Value::as_str).and_then(|kind| BUILTIN.get(kind)).unwrap_or(schema)
+}
+
 /// The structure of a built-in kind: open, but for the lists and objects that are owned otherwise than their look suggests.
-pub fn builtin(kind: &str) -> Schema {
+fn builtin(kind: &str) -> Schema {
     let keyed = |key: &str| json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key],
         "items": {"type": "object", "required": [key], "properties": {key: {"type": "string"}}, "x-kubernetes-preserve-unknown-fields": true}});
     let open = |properties: Value| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": properties});
@@ -69,12 +83,10 @@ impl<'s> Shape<'s> {
     /// `None`: the member is not declared.
     fn member(self, name: &str) -> Option<Shape<'s>> {
         let Some(node) = self.0 else { return Some(Shape(None)) };
-        if node.identity || (node.preserve_unknown && node.kind.is_none() && node.properties.is_empty()) {
-            match name {
-                "metadata" if node.identity => return Some(Shape(Some(&METADATA))),
-                "apiVersion" | "kind" if node.identity => return Some(Shape(None)),
-                _ => {}
-            }
+        match name {
+            "metadata" if node.identity => return Some(Shape(Some(&METADATA))),
+            "apiVersion" | "kind" if node.identity => return Some(Shape(None)),
+            _ => {}
         }
         match node.member(name) {
             Some(member) => Some(Shape(Some(member))),

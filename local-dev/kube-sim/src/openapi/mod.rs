@@ -5,12 +5,15 @@
 
 mod builtins;
 mod paths;
+mod protobuf;
 mod v2;
 mod v3;
 
 use bytes::Bytes;
 use serde_json::Value;
+use sha2::{Digest as _, Sha512};
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 /// One served version of a custom resource.
 #[derive(Debug, Clone)]
@@ -73,4 +76,40 @@ impl Documents {
     pub fn v3_group(&self, path: &str) -> Option<&Document> {
         self.groups.get(path)
     }
+}
+
+impl Document {
+    fn of(value: &Value) -> Document {
+        let json = Bytes::from(value.to_string());
+        let mut hash = String::with_capacity(128);
+        for byte in Sha512::digest(&json) {
+            // Writing to a string cannot fail.
+            let _ = write!(hash, "{byte:02X}");
+        }
+        Document { json, hash }
+    }
+}
+
+/// A built-in kind, as far as documents describe it.
+struct BuiltinKind {
+    group: String,
+    version: String,
+    kind: String,
+    list_kind: String,
+    plural: String,
+    namespaced: bool,
+    has_status: bool,
+}
+
+fn builtin_kinds() -> Vec<BuiltinKind> {
+    let describe = |r: crate::resource::Resource| BuiltinKind {
+        group: r.group,
+        version: r.version,
+        kind: r.kind,
+        list_kind: r.list_kind,
+        plural: r.plural,
+        namespaced: r.namespaced,
+        has_status: r.status,
+    };
+    crate::builtin::resources().into_iter().map(describe).collect()
 }

@@ -47,7 +47,7 @@ impl Schema {
 
     /// A schema that accepts everything: for built-in kinds, whose structure the server checks otherwise.
     pub fn anything() -> Schema {
-        Schema { root: Arc::new(Node::anything()), has_rules: false }
+        Schema { root: Arc::new(Node { identity: true, ..Node::anything() }), has_rules: false }
     }
 
     /// Fills in defaults, and drops nulls of fields that are not nullable.
@@ -79,6 +79,11 @@ impl Schema {
             }
         }
         causes
+    }
+
+    /// Whether this is [`Schema::anything`].
+    pub(crate) fn is_anything(&self) -> bool {
+        self.root.preserve_unknown && self.root.kind.is_none() && self.root.properties.is_empty()
     }
 
     pub(crate) fn root(&self) -> &Node {
