@@ -47,13 +47,13 @@ pub struct Options {
     /// Use the cluster that this kubeconfig's current context names, instead of kube-sim
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Use the NATS at this address, instead of one of our own; the WEIR_NATS_… variables say how to log in
+    /// Use the NATS at this address, instead of one of our own. The functions take the WEIR_NATS_… variables from here
     #[arg(long, value_name = "URL", value_parser = nats_url)]
     pub nats: Option<String>,
-    /// Start no openstack-sim: regions lead elsewhere
+    /// Start no openstack-sim: regions lead elsewhere. There is no sample then, unless --cloud is given
     #[arg(long)]
     pub no_openstack_sim: bool,
-    /// Fill the sample in for this cloud instead of openstack-sim (JSON; the README has the form)
+    /// Build the sample in this cloud instead of openstack-sim (JSON; the README has the form)
     #[arg(long, value_name = "FILE", conflicts_with = "no_sample")]
     pub cloud: Option<PathBuf>,
     /// Apply no sample
@@ -66,7 +66,7 @@ pub struct Options {
     #[arg(long, value_name = "PORT", conflicts_with = "kubeconfig", value_parser = clap::value_parser!(u16).range(1..))]
     pub kube_port: Option<u16>,
     /// Port of openstack-sim; a free one if not given
-    #[arg(long, value_name = "PORT", conflicts_with = "no_openstack_sim", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", conflicts_with_all = ["no_openstack_sim", "cloud"], value_parser = clap::value_parser!(u16).range(1..))]
     pub openstack_port: Option<u16>,
     /// Port of the first function's metrics, the others' following; free ones if not given
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
@@ -82,9 +82,14 @@ impl Options {
         Ok(self)
     }
 
+    /// Whether openstack-sim is part of it.
+    pub fn has_openstack_sim(&self) -> bool {
+        !self.no_openstack_sim && self.cloud.is_none()
+    }
+
     /// Whether nothing outside this machine is used.
     pub fn is_local(&self) -> bool {
-        self.kubeconfig.is_none() && self.nats.is_none() && !self.no_openstack_sim && self.cloud.is_none()
+        self.kubeconfig.is_none() && self.nats.is_none() && self.has_openstack_sim()
     }
 }
 
@@ -153,7 +158,7 @@ impl Stack {
             specs.push(parts::kube_sim(&self.state, &kubeconfig, port)?);
         }
         let mut openstack = None;
-        if !self.options.no_openstack_sim {
+        if self.options.has_openstack_sim() {
             let port = ports.take("openstack-sim", self.options.openstack_port, "--openstack-port")?;
             let spec = parts::openstack_sim(&self.state, port)?;
             openstack = Some(spec.address.clone());
@@ -240,7 +245,8 @@ fn nats_url(text: &str) -> Result<String, String> {
 
 /// Refuses a NATS that cannot do what Weir needs, as far as its greeting tells.
 async fn check_nats(url: &str) -> anyhow::Result<()> {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("nats", url));
+    let first = url.split(',').next().unwrap_or(url).trim();
+    let (scheme, rest) = first.split_once("://").unwrap_or(("nats", first));
     if !matches!(scheme, "nats" | "tls") {
         bail!("addresses of NATS begin with nats:// or tls://");
     }

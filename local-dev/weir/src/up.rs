@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(short, long)]
     pub detach: bool,
     /// How long to wait for the sample
-    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
     #[command(flatten)]
     pub options: Options,
@@ -278,6 +278,9 @@ impl Up<'_> {
     /// Where everything is, and what to try.
     fn report(&self, places: &Places, sample: bool) {
         let mut rows = vec![("Kubernetes", format!("export KUBECONFIG={}", quoted(&places.kubeconfig)))];
+        if !places.kube_sim {
+            rows.push(("", "objects stay in that cluster when the stack ends: delete them before".into()));
+        }
         rows.push(("NATS", places.nats.clone()));
         if let Some(file) = &places.nats_credentials {
             rows.push(("", format!(". {}   (user, password; for the program `nats` too)", quoted(file))));
@@ -304,10 +307,10 @@ impl Up<'_> {
         self.line("  kubectl get -n weir-demo regions,identities,networks,securitygroups,servers");
         self.line("  kubectl explain server.spec");
         if let Some(url) = &places.openstack {
-            self.line(&format!("  curl -s {url}/_sim/counts                   # what the cloud holds"));
+            self.line(&format!("  curl -s {url}/_sim/counts    # what the cloud holds"));
         }
-        self.line(&format!("  kubectl delete -f {file}      # in any order; the cloud is empty after it"));
-        self.line("  kill -9 a function's process (./weir status has the numbers): nothing is lost");
+        self.line(&format!("  kubectl delete -f {file}    # and it is empty again"));
+        self.line("Or kill any process (./weir status has the numbers): it comes back, and nothing is lost.");
         self.line("");
     }
 
