@@ -1,2 +1,5 @@
-//! network
-fn main() {}
+//! The network function as a process.
+
+fn main() -> std::process::ExitCode {
+    weir_function_runtime::run::main(weir_network::Networks)
+}

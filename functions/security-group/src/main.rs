@@ -1,2 +1,5 @@
-//! security-group
-fn main() {}
+//! The security group function as a process.
+
+fn main() -> std::process::ExitCode {
+    weir_function_runtime::run::main(weir_security_group::SecurityGroups)
+}

@@ -8,6 +8,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fmt::Debug;
+use weir_api::conditions::Reason;
 use weir_api::{Consequence, Problem};
 
 /// The field manager under which Weir writes.
@@ -18,7 +19,7 @@ pub fn problem(error: &kube::Error, doing: &str) -> Problem {
     match error {
         kube::Error::Api(status) if status.code == 409 => Problem::reread().with_detail(format!("{doing}: {error}")),
         kube::Error::Api(status) if status.code == 429 => {
-            let wait = status.details.as_ref().and_then(|d| d.retry_after_seconds).and_then(|s| u64::try_from(s).ok());
+            let wait = status.details.as_ref().map(|details| u64::from(details.retry_after_seconds));
             let mut problem = Problem::retry("the Kubernetes API asks to slow down; trying again");
             problem.consequence = Consequence::Retry(wait.filter(|s| *s > 0).map(std::time::Duration::from_secs));
             problem.with_detail(format!("{doing}: {error}"))
@@ -56,6 +57,56 @@ where
         Ok(object) => Ok(Some(object)),
         Err(error) if !present && is_not_found(&error) => Ok(None),
         Err(error) => Err(problem(&error, "writing a finalizer")),
+    }
+}
+
+/// Puts a reference to the object at hand onto another object, so that the other cannot go first (SRV-9).
+///
+/// The entry is appended by the server, without a resource version: many servers that refer to one network at once do
+/// not conflict, and nobody's entry is overwritten. Does nothing when the entry is there.
+pub async fn hold<K>(api: &Api<K>, object: &K, reference: &str) -> Result<(), Problem>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let finalizers = object.finalizers();
+    if finalizers.iter().any(|f| f == reference) {
+        return Ok(());
+    }
+    if object.meta().deletion_timestamp.is_some() {
+        return Err(Problem::waiting(Reason::DependencyNotReady, format!("{} is being deleted", object.name_any())));
+    }
+    if finalizers.is_empty() {
+        return set_finalizer(api, object, reference, true).await.map(|_| ());
+    }
+    let patch = json!([{"op": "add", "path": "/metadata/finalizers/-", "value": reference}]);
+    json_patch(api, &object.name_any(), patch, "referring to another object").await
+}
+
+/// Takes a reference off another object again. The other may be gone; nothing else of it is touched.
+pub async fn release<K>(api: &Api<K>, object: &K, reference: &str) -> Result<(), Problem>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let Some(at) = object.finalizers().iter().position(|f| f == reference) else {
+        return Ok(());
+    };
+    let path = format!("/metadata/finalizers/{at}");
+    let patch = json!([{"op": "test", "path": path, "value": reference}, {"op": "remove", "path": path}]);
+    json_patch(api, &object.name_any(), patch, "letting go of another object").await
+}
+
+async fn json_patch<K>(api: &Api<K>, name: &str, operations: Value, doing: &str) -> Result<(), Problem>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let operations = serde_json::from_value(operations)
+        .map_err(|error| Problem::retry("Kubernetes could not be written; trying again").with_detail(error.to_string()))?;
+    match api.patch(name, &params(), &Patch::<()>::Json(operations)).await {
+        Ok(_) => Ok(()),
+        Err(error) if is_not_found(&error) => Ok(()),
+        // The list has changed since it was read, so that the entry is somewhere else in it by now.
+        Err(kube::Error::Api(status)) if status.code == 422 => Err(Problem::reread().with_detail(status.message.clone())),
+        Err(error) => Err(problem(&error, doing)),
     }
 }
 

@@ -10,16 +10,17 @@
 //! Caveat: several conflicts in a row end the call; it comes back after a second, so that a writer gone wild costs a
 //! delay and no spinning.
 
-use crate::function::{Function, Reconciled, Scope};
+use crate::function::{Function, Object, Scope};
 use crate::kubernetes;
 use crate::worker::{Call, Handler, Verdict};
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::{Api, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_api::conditions::{self, News, Reason};
+use weir_api::crd::Reconciled;
 use weir_api::{Consequence, Kind, Problem, labels};
 use weir_provider::Provider;
 
@@ -160,17 +161,17 @@ fn list(items: &[&str]) -> String {
     }
 }
 
-fn tell<K: Reconciled>(status: &mut K::Status, object: &K, available: bool, reason: Reason, message: String) {
+fn tell<K: Object>(status: &mut K::Status, object: &K, available: bool, reason: Reason, message: String) {
     let observed_generation = object.meta().generation;
     let news = News { kind: conditions::AVAILABLE, status: available, reason, message, observed_generation };
-    conditions::set(K::conditions(status), news, Time(k8s_openapi::jiff::Timestamp::now()));
+    conditions::set(K::conditions_mut(status), news, Time(k8s_openapi::jiff::Timestamp::now()));
     K::observe_generation(status, observed_generation);
 }
 
 /// Says that an object is paused, leaving `status` and `reason` as they are: what waits for a paused network that works
 /// may go on using it.
-fn pause<K: Reconciled>(status: &mut K::Status, object: &K, deleting: bool) {
-    let conditions = K::conditions(status);
+fn pause<K: Object>(status: &mut K::Status, object: &K, deleting: bool) {
+    let conditions = K::conditions_mut(status);
     let (available, reason) = match conditions::get(conditions, conditions::AVAILABLE) {
         _ if deleting => (false, Reason::Deprovisioning),
         Some(old) if old.status == "True" => (true, Reason::Provisioned),
@@ -179,7 +180,7 @@ fn pause<K: Reconciled>(status: &mut K::Status, object: &K, deleting: bool) {
     tell(status, object, available, reason, "paused: nothing is done until spec.pause is removed".to_owned());
 }
 
-async fn write<K: Reconciled>(api: &Api<K>, object: &K, status: &K::Status) -> Result<bool, Problem> {
+async fn write<K: Object>(api: &Api<K>, object: &K, status: &K::Status) -> Result<bool, Problem> {
     let json = |value: Option<&K::Status>| -> Result<Value, Problem> {
         serde_json::to_value(value)
             .map_err(|error| Problem::retry("status could not be written; trying again").with_detail(error.to_string()))

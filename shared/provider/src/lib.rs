@@ -16,9 +16,11 @@
 
 mod error;
 mod external;
+mod ports;
 mod record;
 mod region;
 
 pub use error::{During, dependency, problem};
+pub use ports::described;
 pub use record::Record;
 pub use region::{Provider, Region, Wrap};
