@@ -99,6 +99,12 @@ impl Session {
         self.with(|inner| inner.meter = meter)
     }
 
+    /// The same session for another call, or with another deadline.
+    #[must_use]
+    pub fn with_call(self, call: CallTag) -> Self {
+        self.with(|inner| inner.call = call)
+    }
+
     /// The same session, asking for pages of at most `size` (the cloud's own default otherwise).
     #[must_use]
     pub fn with_page_size(self, size: u32) -> Self {

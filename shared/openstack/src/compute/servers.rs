@@ -424,6 +424,13 @@ impl Client<'_> {
         exactly_one(&request, found, |server| server.name == name && !server.status.is_gone())
     }
 
+    /// The project's servers that are being built. Those that Nova has accepted and not yet placed are among them, also
+    /// where a filter by name misses them.
+    pub async fn building_servers(&self) -> Result<Vec<Server>> {
+        let request = request(Method::GET, "servers", &["servers", "detail"]).query("status", "BUILD");
+        self.session.list(request, "servers", Paging::Links).await
+    }
+
     /// Deletes a server, in whatever state it is.
     pub async fn delete_server(&self, id: &NovaServerId) -> Result<()> {
         self.session.send(&request(Method::DELETE, "servers", &["servers", id.as_str()])).await.map(drop)
