@@ -38,3 +38,6 @@ pub struct Writer<'a> {
     /// Now, as RFC 3339 with seconds, in UTC.
     pub time: &'a str,
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,3 +113,6 @@ fn builtin_kinds() -> Vec<BuiltinKind> {
     };
     crate::builtin::resources().into_iter().map(describe).collect()
 }
+
+#[cfg(test)]
+mod tests;

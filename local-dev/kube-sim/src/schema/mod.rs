@@ -90,3 +90,6 @@ impl Schema {
         &self.root
     }
 }
+
+#[cfg(test)]
+mod tests;
