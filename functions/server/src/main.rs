@@ -1,2 +1,5 @@
-//! server
-fn main() {}
+//! The server function as a process.
+
+fn main() -> std::process::ExitCode {
+    weir_function_runtime::run::main(weir_server::Servers)
+}
