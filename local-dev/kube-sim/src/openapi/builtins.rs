@@ -35,6 +35,10 @@ pub(super) static SCHEMAS: LazyLock<Schemas> = LazyLock::new(|| {
         json!({"description": "Patch stands for the body of a PATCH request, whose form its content type says.", "type": "object"}),
     );
     schemas.values_mut().for_each(tidy);
+    // Any JSON value, as its description says.
+    if let Some(Value::Object(json)) = schemas.get_mut("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON") {
+        json.remove("type");
+    }
     annotate(&mut schemas);
     schemas
 });
@@ -121,7 +125,9 @@ fn tidy(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             members.values_mut().for_each(tidy);
+            // A string: JSONSchemaProps has a property of this name.
             if members.len() > 1
+                && members.get("$ref").is_some_and(Value::is_string)
                 && let Some(reference) = members.remove("$ref")
             {
                 members.insert("allOf".into(), json!([{"$ref": reference}]));
