@@ -9,7 +9,9 @@ use serde_json::Value;
 
 /// The most operations in one patch.
 const MAX_OPERATIONS: usize = 10_000;
-/// The most bytes that all `copy` operations of one patch may duplicate, and that a `move` or `add` may keep as it is.
+/// How deep a document may become: operations that nest values would otherwise make one too deep to be looked through.
+const MAX_DEPTH: usize = 128;
+/// The most bytes that all `copy` operations of one patch may duplicate.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
 
 /// The document after the operations of a JSON patch.
@@ -120,7 +122,22 @@ fn lookup<'a>(document: &'a Value, path: &str) -> Option<&'a Value> {
     document.pointer(path)
 }
 
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn fits(path: &str, value: &Value) -> bool {
+    path.bytes().filter(|b| *b == b'/').count() + depth(value) <= MAX_DEPTH
+}
+
 fn add(document: &mut Value, path: &str, value: Value) -> Option<()> {
+    if !fits(path, &value) {
+        return None;
+    }
     if path.is_empty() {
         *document = value;
         return Some(());
@@ -141,6 +158,9 @@ fn add(document: &mut Value, path: &str, value: Value) -> Option<()> {
 }
 
 fn replace(document: &mut Value, path: &str, value: Value) -> Option<()> {
+    if !fits(path, &value) {
+        return None;
+    }
     if path.is_empty() {
         *document = value;
         return Some(());

@@ -110,7 +110,7 @@ impl<'s> Shape<'s> {
     /// The path element of an item of a list with parts.
     fn element(self, item: &Value) -> String {
         match self.0 {
-            Some(node) if node.list_type == ListType::Map => format!("k:{}", Value::Object(node.list_key(item))),
+            Some(node) if node.list_type == ListType::Map => format!("k:{}", node.key_text(item)),
             _ => format!("v:{item}"),
         }
     }

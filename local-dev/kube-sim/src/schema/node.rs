@@ -3,7 +3,7 @@
 use super::cel::Rule;
 use regex::Regex;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The JSON type a node asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,12 +128,22 @@ impl Node {
             .collect()
     }
 
-    /// The item of `old` which corresponds to `item`, if the list is one whose items can be told apart.
-    pub(crate) fn corresponding<'o>(&self, item: &Value, old: Option<&'o Value>) -> Option<&'o Value> {
-        if self.list_type != ListType::Map {
-            return None;
+    /// The items of an old list by what tells them apart; none for a list whose items cannot be told apart.
+    pub(crate) fn by_key<'o>(&self, old: Option<&'o Value>) -> HashMap<String, &'o Value> {
+        let list = old.filter(|_| self.list_type == ListType::Map).and_then(Value::as_array);
+        let mut items = HashMap::new();
+        for item in list.into_iter().flatten() {
+            items.entry(self.key_text(item)).or_insert(item);
         }
-        let key = self.list_key(item);
-        old?.as_array()?.iter().find(|candidate| self.list_key(candidate) == key)
+        items
+    }
+
+    /// The old item that corresponds to `item`.
+    pub(crate) fn corresponding<'o>(&self, item: &Value, old: &HashMap<String, &'o Value>) -> Option<&'o Value> {
+        if old.is_empty() { None } else { old.get(&self.key_text(item)).copied() }
+    }
+
+    pub(crate) fn key_text(&self, item: &Value) -> String {
+        Value::Object(self.list_key(item)).to_string()
     }
 }

@@ -59,10 +59,11 @@ impl Walk<'_> {
             }
             Value::Array(list) => {
                 let Some(items) = &node.items else { return };
+                let old = node.by_key(old);
                 for (i, item) in list.iter().enumerate() {
                     let length = self.path.len();
                     self.path.push_str(&format!("[{i}]"));
-                    self.value(items, item, node.corresponding(item, old));
+                    self.value(items, item, node.corresponding(item, &old));
                     self.path.truncate(length);
                 }
             }

@@ -138,7 +138,8 @@ fn items_of_a_keyed_list_find_their_old_selves_by_key() {
 
 #[test]
 fn old_self_in_a_list_without_keys_is_refused() {
-    let list = json!({"type": "array", "items": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}});
+    let item = json!({"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]});
+    let list = json!({"type": "array", "maxItems": 9, "items": item});
     let causes = compile(list).expect_err("items cannot be correlated");
     assert!(causes[0].message.contains("oldSelf cannot be used on the uncorrelatable portion of the schema"), "{causes:?}");
 }
@@ -287,11 +288,35 @@ fn hostile_rules_end_soon() {
     let deep = format!("{}true{}", "(".repeat(500), ")".repeat(500));
     assert!(ruled(list(), &deep).is_err());
     assert!(ruled(list(), &"!".repeat(2_000)).is_err());
+    for link in ["+1", ".a", "[0]", " in [1]", "?1:1", " == 1", " && 1 == 1", ".map(x, x)"] {
+        for length in [20, 100, 500, 5_000] {
+            let _ = ruled(list(), &format!("1{}", link.repeat(length)));
+        }
+    }
     assert!(ruled(list(), &format!("'{}' == ''", "a".repeat(20_000))).is_err());
     assert!(ruled(json!({"type": "string"}), "self.matches('(a{1000}){1000}')").is_err() || {
         let schema = ruled(json!({"type": "string"}), "self.matches('(a{1000}){1000}')").unwrap();
         !problems(&schema, json!({"x": "a"}), None).is_empty()
     });
+}
+
+#[test]
+fn long_lists_are_compared_with_their_old_selves_quickly() {
+    let schema = compile(json!({"type": "object", "properties": {
+        "keyed": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "integer"}, "v": {"type": "integer"}}}},
+        "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "integer"}}},
+        "x-kubernetes-validations": [{"rule": "!has(oldSelf.set) || self.set == oldSelf.set"}]}))
+    .unwrap();
+    let with = |v: i64| {
+        let keyed: Vec<Value> = (0..30_000).map(|k| json!({"k": k, "v": v})).collect();
+        let set: Vec<i64> = if v == 0 { (0..30_000).collect() } else { (0..30_000).rev().collect() };
+        json!({"keyed": keyed, "set": set})
+    };
+    let start = std::time::Instant::now();
+    assert!(problems(&schema, with(1), Some(with(0))).is_empty());
+    // Quadratic work takes minutes here.
+    assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
 }
 
 fn json_value() -> impl Strategy<Value = Value> {

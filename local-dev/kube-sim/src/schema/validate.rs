@@ -231,8 +231,9 @@ impl Walk<'_> {
             self.causes.push(Cause::too_many(&self.path, list.len(), max));
         }
         if let Some(items) = &node.items {
+            let old = node.by_key(old);
             for (i, item) in list.iter().enumerate() {
-                let old = node.corresponding(item, old);
+                let old = node.corresponding(item, &old);
                 self.below(&format!("[{i}]"), |walk| walk.value(items, item, old));
             }
         }
@@ -293,8 +294,9 @@ impl Walk<'_> {
                     self.duplicate_items(node, list);
                 }
                 if let Some(items) = &node.items {
+                    let old = node.by_key(old);
                     for (i, item) in list.iter().enumerate() {
-                        let old = node.corresponding(item, old);
+                        let old = node.corresponding(item, &old);
                         self.below(&format!("[{i}]"), |walk| walk.duplicates(items, item, old));
                     }
                 }
@@ -307,7 +309,7 @@ impl Walk<'_> {
         let mut seen = HashSet::new();
         for (i, item) in list.iter().enumerate() {
             let key = match node.list_type {
-                ListType::Map if item.is_object() => Value::Object(node.list_key(item)).to_string(),
+                ListType::Map if item.is_object() => node.key_text(item),
                 ListType::Map => continue,
                 _ => shown(item),
             };

@@ -287,7 +287,7 @@ impl<'a> Scope<'a, '_> {
             return Ok(Val::Bool(container.member(&key)?.is_some()));
         }
         let items = container.items()?;
-        self.meter.pay(items.len() as u64)?;
+        self.meter.pay((items.len() as u64).saturating_mul(1 + item.weight()))?;
         Ok(Val::Bool(items.iter().any(|candidate| candidate.equals(item))))
     }
 }

@@ -21,7 +21,7 @@ pub(super) use value::{Error, Val};
 
 use super::cause::Cause;
 use super::node::Node;
-use cel::common::ast::IdedExpr;
+use cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use check::{Checker, Mismatch, Ty};
 use serde_json::Value;
 use std::sync::{Arc, LazyLock};
@@ -30,6 +30,10 @@ use std::sync::{Arc, LazyLock};
 const MAX_LENGTH: usize = 16 * 1024;
 /// Brackets nested deeper are refused: the parser recurses.
 const MAX_NESTING: usize = 40;
+/// More operators are refused: a long chain makes a deep tree, which even to drop takes a stack as deep.
+const MAX_OPERATORS: usize = 600;
+/// Deeper trees are refused: checking and evaluation recurse.
+const MAX_DEPTH: usize = 120;
 
 static PARSER: LazyLock<cel::Env> = LazyLock::new(|| cel::Env::stdlib().with_optional_support(true));
 
@@ -234,10 +238,46 @@ fn parse(source: &str) -> Result<cel::Program, String> {
     if nesting(source) > MAX_NESTING {
         return Err(format!("compilation failed: brackets may be nested {MAX_NESTING} deep"));
     }
-    PARSER.compile(source).map_err(|errors| {
+    // Too many rather than too few are counted: those in strings are none.
+    if source.bytes().filter(|b| b"+-*/%.?!&|<>=[".contains(b)).count() > MAX_OPERATORS {
+        return Err(format!("compilation failed: expressions may have at most {MAX_OPERATORS} operators"));
+    }
+    let program = PARSER.compile(source).map_err(|errors| {
         let text = errors.errors.first().map_or_else(String::new, ToString::to_string);
         format!("compilation failed: {}", text.replace("\n| ", "\n | "))
-    })
+    })?;
+    if depth(program.expression()) > MAX_DEPTH {
+        return Err(format!("compilation failed: expressions may be nested {MAX_DEPTH} deep"));
+    }
+    Ok(program)
+}
+
+/// How deep the tree of an expression is.
+fn depth(expression: &IdedExpr) -> usize {
+    let mut deepest = 0;
+    let mut open = vec![(expression, 1)];
+    while let Some((one, depth)) = open.pop() {
+        deepest = deepest.max(depth);
+        let mut below = |inner| open.push((inner, depth + 1));
+        match &one.expr {
+            Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).for_each(below),
+            Expr::Comprehension(c) => {
+                [&c.iter_range, &c.accu_init, &c.loop_cond, &c.loop_step, &c.result].into_iter().for_each(below);
+            }
+            Expr::List(list) => list.elements.iter().for_each(below),
+            Expr::Map(map) => {
+                for entry in &map.entries {
+                    if let EntryExpr::MapEntry(entry) = &entry.expr {
+                        below(&entry.key);
+                        below(&entry.value);
+                    }
+                }
+            }
+            Expr::Select(select) => below(&select.operand),
+            Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => {}
+        }
+    }
+    deepest
 }
 
 /// How deep brackets are nested at most; brackets in strings count too, which errs on the safe side.

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
@@ -319,8 +319,12 @@ impl<'a> Val<'a> {
         }
         // Sets are equal in whatever order.
         let set = |v: &Val<'a>| matches!(v, Val::Json(_, Some(node)) if node.list_type == ListType::Set);
-        if set(self) && set(other) {
-            return a.iter().all(|x| b.iter().any(|y| x.equals(y)));
+        if let (Val::Json(Value::Array(a), _), Val::Json(Value::Array(b), _)) = (self, other)
+            && set(self)
+            && set(other)
+        {
+            let texts = |list: &[Value]| list.iter().map(ToString::to_string).collect::<HashSet<_>>();
+            return texts(a) == texts(b);
         }
         a.iter().zip(&b).all(|(x, y)| x.equals(y))
     }
