@@ -45,7 +45,7 @@ use serde::{Deserialize, Serialize};
         "message": "networkID cannot be changed: create a new volume on the other network and copy the data",
     },
     {
-        "rule": "string(self.size) == string(oldSelf.size) || quantity(string(self.size)).compareTo(quantity(string(oldSelf.size))) == 0",
+        "rule": "self.size == oldSelf.size || (type(self.size) == string && type(oldSelf.size) == string && quantity(self.size).compareTo(quantity(oldSelf.size)) == 0)",
         "message": "size cannot be changed: create a new volume of the size wanted and copy the data",
     },
     {
