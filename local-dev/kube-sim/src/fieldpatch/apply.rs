@@ -1,10 +1,10 @@
 //! Server-side apply, and the ownership that other writes leave.
 
+use super::Writer;
 use super::error::{Conflict, Error};
 use super::managed::{self, Entry, Operation};
 use super::set::FieldSet;
 use super::typed::{self, Shape};
-use super::Writer;
 use crate::schema::Schema;
 use serde_json::{Value, json};
 
@@ -63,7 +63,11 @@ pub fn track_update(schema: &Schema, live: Option<&Value>, new: &mut Value, writ
         return;
     }
     let sent = managed::read(new);
-    let mut entries = if sent.is_empty() || writer.subresource.is_some() { live.map(managed::read).unwrap_or_default() } else { sent };
+    let mut entries = if sent.is_empty() || writer.subresource.is_some() {
+        live.map(managed::read).unwrap_or_default()
+    } else {
+        sent
+    };
     if live.is_some() && entries.is_empty() {
         managed::write(new, Vec::new());
         return;
@@ -92,7 +96,13 @@ pub fn track_update(schema: &Schema, live: Option<&Value>, new: &mut Value, writ
 ///
 /// `live` is the stored object, if there is one; what has not changed is returned as it is. `applied` is the decoded request: its
 /// `apiVersion` and `kind` have been checked, its name filled in. Errors: [`Error::Untyped`]; [`Error::Conflicts`] unless `force`.
-pub fn apply(schema: &Schema, live: Option<&Value>, applied: &Value, writer: &Writer<'_>, force: bool) -> Result<Value, Error> {
+pub fn apply(
+    schema: &Schema,
+    live: Option<&Value>,
+    applied: &Value,
+    writer: &Writer<'_>,
+    force: bool,
+) -> Result<Value, Error> {
     let shape = Shape::of(typed::schema_for(schema, applied));
     let problems = typed::misfits(shape, applied);
     if !problems.is_empty() {
@@ -168,8 +178,13 @@ fn relevant(applied: &Value, writer: &Writer<'_>) -> Value {
 
 fn untyped(applied: &Value, problems: &[String]) -> Error {
     let text = |pointer: &str| applied.pointer(pointer).and_then(Value::as_str).unwrap_or("");
-    let object =
-        format!("{}/{}; {}, Kind={}", text("/metadata/namespace"), text("/metadata/name"), text("/apiVersion"), text("/kind"));
+    let object = format!(
+        "{}/{}; {}, Kind={}",
+        text("/metadata/namespace"),
+        text("/metadata/name"),
+        text("/apiVersion"),
+        text("/kind")
+    );
     let problem = match problems {
         [only] => only.clone(),
         many => format!("errors:\n  {}", many.join("\n  ")),

@@ -108,7 +108,8 @@ impl Entry {
 /// The entries of an object; none when it has none, or has what cannot be read.
 pub(super) fn read(object: &Value) -> Vec<Entry> {
     let list = object.pointer("/metadata/managedFields").and_then(Value::as_array);
-    let entries: Option<Vec<Entry>> = list.map_or_else(|| Some(Vec::new()), |list| list.iter().map(Entry::read).collect());
+    let entries: Option<Vec<Entry>> =
+        list.map_or_else(|| Some(Vec::new()), |list| list.iter().map(Entry::read).collect());
     entries.unwrap_or_default()
 }
 
@@ -142,10 +143,13 @@ fn fold(entries: &mut Vec<Entry>) {
         if updates <= MAX_UPDATE_MANAGERS {
             return;
         }
-        let oldest = entries.iter().enumerate().filter(|(_, e)| e.operation == Operation::Update && e.manager != FOLDED);
+        let oldest =
+            entries.iter().enumerate().filter(|(_, e)| e.operation == Operation::Update && e.manager != FOLDED);
         let Some(at) = oldest.min_by(|(_, a), (_, b)| order(a).cmp(&order(b))).map(|(at, _)| at) else { return };
         let mut oldest = entries.remove(at);
-        let same = |e: &&mut Entry| e.manager == FOLDED && e.api_version == oldest.api_version && e.subresource == oldest.subresource;
+        let same = |e: &&mut Entry| {
+            e.manager == FOLDED && e.api_version == oldest.api_version && e.subresource == oldest.subresource
+        };
         if let Some(folded) = entries.iter_mut().find(same) {
             folded.fields = folded.fields.union(&oldest.fields);
             folded.time = oldest.time;

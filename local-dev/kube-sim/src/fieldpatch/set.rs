@@ -130,7 +130,9 @@ impl FieldSet {
 
     /// With every path also those that lead to it.
     pub(super) fn with_parents(&self) -> FieldSet {
-        let all = |(element, entry): (&String, &Entry)| (element.clone(), Entry { member: true, below: entry.below.with_parents() });
+        let all = |(element, entry): (&String, &Entry)| {
+            (element.clone(), Entry { member: true, below: entry.below.with_parents() })
+        };
         FieldSet { entries: self.entries.iter().map(all).collect() }
     }
 

@@ -50,7 +50,8 @@ fn patch_ok(document: Value, patch: Value) -> Value {
 
 #[test]
 fn json_patch_carries_out_every_operation() {
-    let document = json!({"spec": {"size": "large", "tags": ["y", "z"], "attrs": {"b": "1"}}, "metadata": {"labels": {"k": "2"}}});
+    let document =
+        json!({"spec": {"size": "large", "tags": ["y", "z"], "attrs": {"b": "1"}}, "metadata": {"labels": {"k": "2"}}});
     let patched = patch_ok(
         document,
         json!([{"op": "test", "path": "/spec/size", "value": "large"}, {"op": "replace", "path": "/spec/size", "value": "medium"},
@@ -65,7 +66,10 @@ fn json_patch_carries_out_every_operation() {
 
 #[test]
 fn json_patch_adds_what_it_is_told_to_replace_and_is_missing() {
-    assert_eq!(patch_ok(json!({"a": {}}), json!([{"op": "replace", "path": "/a/b", "value": 1}])), json!({"a": {"b": 1}}));
+    assert_eq!(
+        patch_ok(json!({"a": {}}), json!([{"op": "replace", "path": "/a/b", "value": 1}])),
+        json!({"a": {"b": 1}})
+    );
 }
 
 #[test]
@@ -80,7 +84,10 @@ fn json_patches_that_cannot_be_carried_out_are_422_without_a_word() {
         json!([{"op": "move", "from": "/spec", "path": "/spec/tags/0"}]),
     ] {
         let error = json_patch(&document, patch.to_string().as_bytes()).expect_err("it cannot be carried out");
-        assert_eq!((error.code(), error.to_string().as_str()), (422, "the server rejected our request due to an error in our request"));
+        assert_eq!(
+            (error.code(), error.to_string().as_str()),
+            (422, "the server rejected our request due to an error in our request")
+        );
     }
 }
 
@@ -92,7 +99,10 @@ fn bodies_that_are_no_patch_are_400_and_say_why() {
     };
     let array = "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}";
     assert_eq!(text(merge_patch(&json!({}), b"[1]")), (400, array.into()));
-    assert_eq!(text(merge_patch(&json!({}), b"{\"a\"")), (400, "error decoding patch: unexpected end of JSON input".into()));
+    assert_eq!(
+        text(merge_patch(&json!({}), b"{\"a\"")),
+        (400, "error decoding patch: unexpected end of JSON input".into())
+    );
     assert_eq!(text(merge_patch(&json!({}), b"")), (400, "error decoding patch: unexpected end of JSON input".into()));
     let object = "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp";
     assert_eq!(text(json_patch(&json!({}), b"{\"op\":\"test\"}")), (400, object.into()));
@@ -153,8 +163,13 @@ fn an_update_owns_what_it_changed_and_others_lose_it() {
     track_update(&schema, Some(&old), &mut new, &writer("b", "2026-01-01T00:00:01Z"));
     let expected = [
         owner("a", "Update", "", json!({"f:spec": {".": {}, "f:owner": {}}})),
-        owner("b", "Update", "", json!({"f:metadata": {"f:labels": {".": {}, "f:k": {}}, "f:ownerReferences": {".": {}, "k:{\"uid\":\"u\"}": {}}},
-            "f:spec": {"f:size": {}}})),
+        owner(
+            "b",
+            "Update",
+            "",
+            json!({"f:metadata": {"f:labels": {".": {}, "f:k": {}}, "f:ownerReferences": {".": {}, "k:{\"uid\":\"u\"}": {}}},
+            "f:spec": {"f:size": {}}}),
+        ),
     ];
     assert_eq!(owners(&new), expected);
     // Nothing changed: not even the time.
@@ -193,7 +208,9 @@ fn a_reset_record_comes_back_with_the_first_apply() {
     changed["spec"]["lo"] = json!(1);
     track_update(&schema, Some(&reset), &mut changed, &writer("a", "2026-01-01T00:00:02Z"));
     assert!(owners(&changed).is_empty());
-    let applied = apply(&schema, Some(&changed), &object(json!({"code": "a-1"})), &writer("m1", "2026-01-01T00:00:03Z"), false).unwrap();
+    let applied =
+        apply(&schema, Some(&changed), &object(json!({"code": "a-1"})), &writer("m1", "2026-01-01T00:00:03Z"), false)
+            .unwrap();
     let expected = [
         owner("m1", "Apply", "", json!({"f:spec": {"f:code": {}}})),
         owner("before-first-apply", "Update", "", json!({"f:spec": {".": {}, "f:lo": {}, "f:owner": {}}})),
@@ -208,48 +225,120 @@ fn managers_share_an_object_conflict_and_take_over() {
     let run = |live: Option<&Value>, spec: Value, manager: &str, time: &str, force: bool| {
         apply(&schema, live, &object(spec), &writer(manager, time), force).map(|new| defaulted(&schema, new))
     };
-    let mut first = object(json!({"owner": "ann", "size": "large", "ports": [{"name": "h", "port": 80}], "tags": ["a"], "attrs": {"k": "1"}, "plain": [1, 2]}));
+    let mut first = object(
+        json!({"owner": "ann", "size": "large", "ports": [{"name": "h", "port": 80}], "tags": ["a"], "attrs": {"k": "1"}, "plain": [1, 2]}),
+    );
     first["metadata"]["labels"] = json!({"x": "1"});
-    let created = defaulted(&schema, apply(&schema, None, &first, &writer("m1", "2026-01-01T00:00:00Z"), false).unwrap());
+    let created =
+        defaulted(&schema, apply(&schema, None, &first, &writer("m1", "2026-01-01T00:00:00Z"), false).unwrap());
     let fields = json!({"f:metadata": {"f:labels": {"f:x": {}}}, "f:spec": {"f:attrs": {"f:k": {}}, "f:owner": {}, "f:plain": {},
         "f:ports": {"k:{\"name\":\"h\"}": {".": {}, "f:name": {}, "f:port": {}}}, "f:size": {}, "f:tags": {"v:\"a\"": {}}}});
     assert_eq!(owners(&created), [owner("m1", "Apply", "", fields)]);
 
     // The same again changes nothing.
-    let again = defaulted(&schema, apply(&schema, Some(&created), &first, &writer("m1", "2026-01-01T00:00:09Z"), false).unwrap());
+    let again = defaulted(
+        &schema,
+        apply(&schema, Some(&created), &first, &writer("m1", "2026-01-01T00:00:09Z"), false).unwrap(),
+    );
     assert_eq!(again, created);
 
     // What is left out goes; a default comes back.
-    let second = run(Some(&created), json!({"owner": "bob", "ports": [{"name": "h", "port": 81}, {"name": "i", "port": 82}], "plain": [1, 2]}), "m1", "2026-01-01T00:00:01Z", false).unwrap();
-    assert!(second["metadata"].get("labels").is_none() && second["spec"].get("tags").is_none() && second["spec"].get("attrs").is_none());
-    assert_eq!((&second["spec"]["size"], &second["spec"]["ports"][1]["protocol"], &second["metadata"]["name"]), (&json!("small"), &json!("TCP"), &json!("ap")));
+    let second = run(
+        Some(&created),
+        json!({"owner": "bob", "ports": [{"name": "h", "port": 81}, {"name": "i", "port": 82}], "plain": [1, 2]}),
+        "m1",
+        "2026-01-01T00:00:01Z",
+        false,
+    )
+    .unwrap();
+    assert!(
+        second["metadata"].get("labels").is_none()
+            && second["spec"].get("tags").is_none()
+            && second["spec"].get("attrs").is_none()
+    );
+    assert_eq!(
+        (&second["spec"]["size"], &second["spec"]["ports"][1]["protocol"], &second["metadata"]["name"]),
+        (&json!("small"), &json!("TCP"), &json!("ap"))
+    );
 
     // Another manager's items do not conflict.
-    let third = run(Some(&second), json!({"owner": "bob", "ports": [{"name": "j", "port": 83}], "tags": ["b"]}), "m2", "2026-01-01T00:00:02Z", false).unwrap();
+    let third = run(
+        Some(&second),
+        json!({"owner": "bob", "ports": [{"name": "j", "port": 83}], "tags": ["b"]}),
+        "m2",
+        "2026-01-01T00:00:02Z",
+        false,
+    )
+    .unwrap();
     assert_eq!(third["spec"]["ports"].as_array().unwrap().len(), 3);
 
-    let one = run(Some(&third), json!({"owner": "bob", "ports": [{"name": "h", "port": 99}]}), "m3", "2026-01-01T00:00:03Z", false).expect_err("m1 has the port");
-    assert_eq!((one.code(), one.to_string().as_str()), (409, "Apply failed with 1 conflict: conflict with \"m1\": .spec.ports[name=\"h\"].port"));
-    let many = run(Some(&third), json!({"owner": "eve", "ports": [{"name": "h", "port": 99}, {"name": "j", "port": 98}], "plain": [9]}), "m3", "2026-01-01T00:00:03Z", false)
-        .expect_err("they have it");
+    let one = run(
+        Some(&third),
+        json!({"owner": "bob", "ports": [{"name": "h", "port": 99}]}),
+        "m3",
+        "2026-01-01T00:00:03Z",
+        false,
+    )
+    .expect_err("m1 has the port");
+    assert_eq!(
+        (one.code(), one.to_string().as_str()),
+        (409, "Apply failed with 1 conflict: conflict with \"m1\": .spec.ports[name=\"h\"].port")
+    );
+    let many = run(
+        Some(&third),
+        json!({"owner": "eve", "ports": [{"name": "h", "port": 99}, {"name": "j", "port": 98}], "plain": [9]}),
+        "m3",
+        "2026-01-01T00:00:03Z",
+        false,
+    )
+    .expect_err("they have it");
     let text = "Apply failed with 5 conflicts: conflicts with \"m1\":\n- .spec.owner\n- .spec.plain\n- .spec.ports[name=\"h\"].port\n\
         conflicts with \"m2\":\n- .spec.owner\n- .spec.ports[name=\"j\"].port";
     assert_eq!(many.to_string(), text);
     let causes = many.causes();
-    assert_eq!((causes.len(), causes[4].message.as_str(), causes[4].field.as_str()), (5, "conflict with \"m2\"", ".spec.ports[name=\"j\"].port"));
+    assert_eq!(
+        (causes.len(), causes[4].message.as_str(), causes[4].field.as_str()),
+        (5, "conflict with \"m2\"", ".spec.ports[name=\"j\"].port")
+    );
 
     let mut updated = third.clone();
     updated["spec"]["code"] = json!("z-1");
     track_update(&schema, Some(&third), &mut updated, &writer("slab-client", "2026-01-01T00:00:04Z"));
-    let other = run(Some(&updated), json!({"owner": "bob", "code": "y-1"}), "m3", "2026-01-01T00:00:05Z", false).expect_err("slab-client has it");
-    assert_eq!(other.to_string(), format!("Apply failed with 1 conflict: conflict with \"slab-client\" using {API}: .spec.code"));
+    let other = run(Some(&updated), json!({"owner": "bob", "code": "y-1"}), "m3", "2026-01-01T00:00:05Z", false)
+        .expect_err("slab-client has it");
+    assert_eq!(
+        other.to_string(),
+        format!("Apply failed with 1 conflict: conflict with \"slab-client\" using {API}: .spec.code")
+    );
 
-    let forced = run(Some(&updated), json!({"owner": "eve", "ports": [{"name": "h", "port": 99}]}), "m3", "2026-01-01T00:00:05Z", true).unwrap();
+    let forced = run(
+        Some(&updated),
+        json!({"owner": "eve", "ports": [{"name": "h", "port": 99}]}),
+        "m3",
+        "2026-01-01T00:00:05Z",
+        true,
+    )
+    .unwrap();
     let expected = [
-        owner("m1", "Apply", "", json!({"f:spec": {"f:plain": {}, "f:ports": {"k:{\"name\":\"h\"}": {".": {}, "f:name": {}},
-            "k:{\"name\":\"i\"}": {".": {}, "f:name": {}, "f:port": {}}}}})),
-        owner("m2", "Apply", "", json!({"f:spec": {"f:ports": {"k:{\"name\":\"j\"}": {".": {}, "f:name": {}, "f:port": {}}}, "f:tags": {"v:\"b\"": {}}}})),
-        owner("m3", "Apply", "", json!({"f:spec": {"f:owner": {}, "f:ports": {"k:{\"name\":\"h\"}": {".": {}, "f:name": {}, "f:port": {}}}}})),
+        owner(
+            "m1",
+            "Apply",
+            "",
+            json!({"f:spec": {"f:plain": {}, "f:ports": {"k:{\"name\":\"h\"}": {".": {}, "f:name": {}},
+            "k:{\"name\":\"i\"}": {".": {}, "f:name": {}, "f:port": {}}}}}),
+        ),
+        owner(
+            "m2",
+            "Apply",
+            "",
+            json!({"f:spec": {"f:ports": {"k:{\"name\":\"j\"}": {".": {}, "f:name": {}, "f:port": {}}}, "f:tags": {"v:\"b\"": {}}}}),
+        ),
+        owner(
+            "m3",
+            "Apply",
+            "",
+            json!({"f:spec": {"f:owner": {}, "f:ports": {"k:{\"name\":\"h\"}": {".": {}, "f:name": {}, "f:port": {}}}}}),
+        ),
         owner("slab-client", "Update", "", json!({"f:spec": {"f:code": {}}})),
     ];
     assert_eq!(owners(&forced), expected);
@@ -265,7 +354,8 @@ fn managers_share_an_object_conflict_and_take_over() {
 #[test]
 fn an_apply_to_status_says_only_status_and_one_to_the_resource_all_else() {
     let schema = widget();
-    let created = apply(&schema, None, &object(json!({"owner": "ann"})), &writer("m1", "2026-01-01T00:00:00Z"), false).unwrap();
+    let created =
+        apply(&schema, None, &object(json!({"owner": "ann"})), &writer("m1", "2026-01-01T00:00:00Z"), false).unwrap();
     let mut both = object(json!({"owner": "zed"}));
     both["status"] = json!({"phase": "Ready"});
     let status = apply(&schema, Some(&created), &both, &status_of("m1", "2026-01-01T00:00:01Z"), false).unwrap();
@@ -286,7 +376,10 @@ fn an_apply_that_does_not_fit_the_schema_is_500_and_says_where() {
     };
     let prefix = format!("failed to create typed patch object (/ap; {API}, Kind=Widget): ");
     assert_eq!(error(json!({"bogus": 1})), format!("{prefix}.spec.bogus: field not declared in schema"));
-    assert_eq!(error(json!({"replicas": "x"})), format!("{prefix}.spec.replicas: expected numeric (int or float), got string"));
+    assert_eq!(
+        error(json!({"replicas": "x"})),
+        format!("{prefix}.spec.replicas: expected numeric (int or float), got string")
+    );
     let twice = json!({"ports": [{"name": "h", "port": 1}, {"name": "h", "port": 2}]});
     assert_eq!(error(twice), format!("{prefix}.spec.ports: duplicate entries for key [name=\"h\"]"));
 }
@@ -303,7 +396,13 @@ fn an_applied_null_is_kept_and_owned() {
 fn built_in_kinds_need_no_schema() {
     let anything = Schema::anything();
     let map = |data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ca"}, "data": data});
-    let by = |manager| Writer { manager, api_version: "v1", subresource: None, has_status: false, time: "2026-01-01T00:00:00Z" };
+    let by = |manager| Writer {
+        manager,
+        api_version: "v1",
+        subresource: None,
+        has_status: false,
+        time: "2026-01-01T00:00:00Z",
+    };
     let created = apply(&anything, None, &map(json!({"a": "1"})), &by("m1"), false).unwrap();
     assert_eq!(owners(&created), [owner("m1", "Apply", "", json!({"f:data": {"f:a": {}}}))]);
     let mut put = created.clone();
@@ -326,12 +425,28 @@ fn built_in_kinds_need_no_schema() {
 fn an_object_does_not_collect_managers_without_end() {
     let schema = Schema::anything();
     let mut live = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"k": "0"}});
-    track_update(&schema, None, &mut live, &Writer { manager: "m-0", api_version: "v1", subresource: None, has_status: false, time: "2026-01-01T00:00:00Z" });
+    track_update(
+        &schema,
+        None,
+        &mut live,
+        &Writer {
+            manager: "m-0",
+            api_version: "v1",
+            subresource: None,
+            has_status: false,
+            time: "2026-01-01T00:00:00Z",
+        },
+    );
     for i in 1..30 {
         let mut new = live.clone();
         new["data"][format!("k{i}")] = json!("1");
         let (manager, time) = (format!("m-{i}"), format!("2026-01-01T00:00:{i:02}Z"));
-        track_update(&schema, Some(&live), &mut new, &Writer { manager: &manager, api_version: "v1", subresource: None, has_status: false, time: &time });
+        track_update(
+            &schema,
+            Some(&live),
+            &mut new,
+            &Writer { manager: &manager, api_version: "v1", subresource: None, has_status: false, time: &time },
+        );
         live = new;
     }
     let managers = owners(&live);
@@ -340,7 +455,12 @@ fn an_object_does_not_collect_managers_without_end() {
 }
 
 fn document() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), any::<i64>().prop_map(Value::from), "[a-z]{0,3}".prop_map(Value::from)];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[a-z]{0,3}".prop_map(Value::from)
+    ];
     leaf.prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),

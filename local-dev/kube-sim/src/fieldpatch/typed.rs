@@ -10,10 +10,18 @@ use std::sync::LazyLock;
 /// Metadata, which every kind has.
 static METADATA: LazyLock<Node> = LazyLock::new(|| {
     let mut metadata = Node::anything();
-    let map = |key: &str, item: Node| Node { list_keys: vec![key.to_owned()], list_type: ListType::Map, items: Some(Box::new(item)), ..array() };
+    let map = |key: &str, item: Node| Node {
+        list_keys: vec![key.to_owned()],
+        list_type: ListType::Map,
+        items: Some(Box::new(item)),
+        ..array()
+    };
     let owner = Node { atomic_map: true, ..Node::anything() };
     metadata.properties.insert("ownerReferences".into(), map("uid", owner));
-    metadata.properties.insert("finalizers".into(), Node { list_type: ListType::Set, items: Some(Box::new(Node::anything())), ..array() });
+    metadata.properties.insert(
+        "finalizers".into(),
+        Node { list_type: ListType::Set, items: Some(Box::new(Node::anything())), ..array() },
+    );
     metadata
 });
 
@@ -37,10 +45,13 @@ pub(super) fn schema_for<'s>(schema: &'s Schema, object: &Value) -> &'s Schema {
 
 /// The structure of a built-in kind: open, but for the lists and objects that are owned otherwise than their look suggests.
 fn builtin(kind: &str) -> Schema {
-    let keyed = |key: &str| json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key],
-        "items": {"type": "object", "required": [key], "properties": {key: {"type": "string"}}, "x-kubernetes-preserve-unknown-fields": true}});
+    let keyed = |key: &str| {
+        json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key],
+        "items": {"type": "object", "required": [key], "properties": {key: {"type": "string"}}, "x-kubernetes-preserve-unknown-fields": true}})
+    };
     let open = |properties: Value| json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": properties});
-    let atomic = || json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-map-type": "atomic"});
+    let atomic =
+        || json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-map-type": "atomic"});
     let properties = match kind {
         "CustomResourceDefinition" | "Namespace" => json!({"status": open(json!({"conditions": keyed("type")}))}),
         "ServiceAccount" => json!({"secrets": keyed("name")}),
@@ -56,8 +67,10 @@ pub(super) fn zero(kind: &str) -> Value {
         "CustomResourceDefinition" => json!({"spec": {"names": {}}, "status": {"acceptedNames": {}}}),
         "Lease" => json!({"spec": {}}),
         "Namespace" => json!({"spec": {}, "status": {}}),
-        "Event" => json!({"source": {}, "deprecatedSource": {}, "reportingComponent": "", "reportingInstance": "", "eventTime": null,
-            "deprecatedFirstTimestamp": null, "deprecatedLastTimestamp": null, "firstTimestamp": null, "lastTimestamp": null}),
+        "Event" => {
+            json!({"source": {}, "deprecatedSource": {}, "reportingComponent": "", "reportingInstance": "", "eventTime": null,
+            "deprecatedFirstTimestamp": null, "deprecatedLastTimestamp": null, "firstTimestamp": null, "lastTimestamp": null})
+        }
         _ => json!({}),
     }
 }
@@ -136,9 +149,10 @@ fn empty(value: Option<&Value>) -> bool {
 /// The parts of an object or a list, by path element.
 fn children<'v, 's>(shape: Shape<'s>, value: Option<&'v Value>) -> Vec<(String, &'v Value, Shape<'s>)> {
     match value {
-        Some(Value::Object(members)) => {
-            members.iter().map(|(name, member)| (field(name), member, shape.member(name).unwrap_or(Shape(None)))).collect()
-        }
+        Some(Value::Object(members)) => members
+            .iter()
+            .map(|(name, member)| (field(name), member, shape.member(name).unwrap_or(Shape(None))))
+            .collect(),
         Some(Value::Array(list)) => list.iter().map(|item| (shape.element(item), item, shape.items())).collect(),
         _ => Vec::new(),
     }
@@ -159,7 +173,11 @@ fn claim(shape: Shape<'_>, value: &Value, path: &mut Vec<String>, set: &mut Fiel
                 path.push(element);
                 claim(child_shape, child, path, set);
                 // Items and entries of maps are claimed as such; declared members only through what they hold.
-                if parts == Parts::Items || shape.is_map() && !path.is_empty() && path.len() > 1 || child.is_null() || is_empty_object(child) {
+                if parts == Parts::Items
+                    || shape.is_map() && !path.is_empty() && path.len() > 1
+                    || child.is_null()
+                    || is_empty_object(child)
+                {
                     set.insert(path);
                 }
                 path.pop();
@@ -318,7 +336,8 @@ fn misfit(shape: Shape<'_>, value: &Value, path: &mut String, problems: &mut Vec
                     let key = node.list_key(item);
                     if let Some(missing) = node.list_keys.iter().find(|name| !key.contains_key(*name)) {
                         let why = "associative list with keys has an element that omits key field";
-                        problems.push(format!("{path}: element {i}: {why} {missing:?} (and doesn't have default value)"));
+                        problems
+                            .push(format!("{path}: element {i}: {why} {missing:?} (and doesn't have default value)"));
                         continue;
                     }
                 }

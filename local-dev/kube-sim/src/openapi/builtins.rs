@@ -36,7 +36,8 @@ pub(super) static SCHEMAS: LazyLock<Schemas> = LazyLock::new(|| {
     );
     schemas.values_mut().for_each(tidy);
     // Any JSON value, as its description says.
-    if let Some(Value::Object(json)) = schemas.get_mut("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON") {
+    if let Some(Value::Object(json)) = schemas.get_mut("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON")
+    {
         json.remove("type");
     }
     annotate(&mut schemas);
@@ -157,7 +158,11 @@ fn annotate(schemas: &mut Schemas) {
             "x-kubernetes-patch-strategy": "merge", "x-kubernetes-patch-merge-key": key})
     };
     set(format!("{META}.ObjectMeta"), "ownerReferences", keyed("uid"));
-    set(format!("{META}.ObjectMeta"), "finalizers", json!({"x-kubernetes-list-type": "set", "x-kubernetes-patch-strategy": "merge"}));
+    set(
+        format!("{META}.ObjectMeta"),
+        "finalizers",
+        json!({"x-kubernetes-list-type": "set", "x-kubernetes-patch-strategy": "merge"}),
+    );
     set("io.k8s.api.core.v1.ServiceAccount".into(), "secrets", keyed("name"));
     set("io.k8s.api.core.v1.NamespaceStatus".into(), "conditions", keyed("type"));
     if let Some(Value::Object(owner)) = schemas.get_mut(&format!("{META}.OwnerReference")) {
@@ -204,8 +209,10 @@ fn collect(schema: &Value, found: &mut Vec<String>) {
 /// Adds the extension by which clients find the schema of a kind.
 pub(super) fn tag(schema: &mut Value, group: &str, version: &str, kind: &str) {
     if let Value::Object(members) = schema {
-        let gvk: Map<String, Value> =
-            [("group", group), ("kind", kind), ("version", version)].into_iter().map(|(k, v)| (k.to_owned(), v.into())).collect();
+        let gvk: Map<String, Value> = [("group", group), ("kind", kind), ("version", version)]
+            .into_iter()
+            .map(|(k, v)| (k.to_owned(), v.into()))
+            .collect();
         members.insert("x-kubernetes-group-version-kind".into(), json!([gvk]));
     }
 }

@@ -86,9 +86,13 @@ impl Endpoint<'_> {
         let text = |names: &[&str]| names.iter().map(|name| parameter("query", name, "string")).collect::<Vec<_>>();
         let parameters = match action {
             "list" | "deletecollection" => {
-                let mut all = text(&["continue", "fieldSelector", "labelSelector", "resourceVersion", "resourceVersionMatch"]);
+                let mut all =
+                    text(&["continue", "fieldSelector", "labelSelector", "resourceVersion", "resourceVersionMatch"]);
                 all.extend(["limit", "timeoutSeconds"].map(|name| parameter("query", name, "integer")));
-                all.extend(["allowWatchBookmarks", "sendInitialEvents", "watch"].map(|name| parameter("query", name, "boolean")));
+                all.extend(
+                    ["allowWatchBookmarks", "sendInitialEvents", "watch"]
+                        .map(|name| parameter("query", name, "boolean")),
+                );
                 all
             }
             "post" | "put" => text(&["dryRun", "fieldManager", "fieldValidation"]),
@@ -102,7 +106,9 @@ impl Endpoint<'_> {
         };
         let reference = |name: &str| json!({"schema": {"$ref": format!("{V3_PREFIX}{name}")}});
         let body = match action {
-            "post" | "put" => Some(json!({"application/json": reference(self.schema), "application/yaml": reference(self.schema)})),
+            "post" | "put" => {
+                Some(json!({"application/json": reference(self.schema), "application/yaml": reference(self.schema)}))
+            }
             "patch" => {
                 let patch = reference(&format!("{META}.Patch"));
                 let mut forms = json!({"application/apply-patch+yaml": patch, "application/json-patch+json": patch,
@@ -112,7 +118,9 @@ impl Endpoint<'_> {
                 }
                 Some(forms)
             }
-            "delete" | "deletecollection" => Some(json!({"application/json": reference(&format!("{META}.DeleteOptions"))})),
+            "delete" | "deletecollection" => {
+                Some(json!({"application/json": reference(&format!("{META}.DeleteOptions"))}))
+            }
             _ => None,
         };
         let status = format!("{META}.Status");

@@ -106,7 +106,14 @@ fn schema(schema_value: &Value) -> Message {
             message.integer(field, 1);
         }
     }
-    for (field, key) in [(11, "maxLength"), (12, "minLength"), (14, "maxItems"), (15, "minItems"), (17, "maxProperties"), (18, "minProperties")] {
+    for (field, key) in [
+        (11, "maxLength"),
+        (12, "minLength"),
+        (14, "maxItems"),
+        (15, "minItems"),
+        (17, "maxProperties"),
+        (18, "minProperties"),
+    ] {
         if let Some(number) = members.get(key).and_then(Value::as_u64) {
             message.integer(field, number);
         }

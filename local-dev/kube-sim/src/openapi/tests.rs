@@ -65,7 +65,12 @@ fn a_custom_resource_is_described_with_its_paths_and_kind() {
     assert_eq!(schema["properties"]["spec"]["properties"]["owner"]["description"], "who owns it");
     assert_eq!(schema["x-kubernetes-selectable-fields"], json!([{"fieldPath": "spec.size"}]));
     let base = "/apis/demo.weir.dev/v1alpha1";
-    for path in ["/widgets", "/namespaces/{namespace}/widgets", "/namespaces/{namespace}/widgets/{name}", "/namespaces/{namespace}/widgets/{name}/status"] {
+    for path in [
+        "/widgets",
+        "/namespaces/{namespace}/widgets",
+        "/namespaces/{namespace}/widgets/{name}",
+        "/namespaces/{namespace}/widgets/{name}/status",
+    ] {
         assert_eq!(document["paths"][format!("{base}{path}")]["get"]["x-kubernetes-group-version-kind"], gvk, "{path}");
     }
     let patch = &document["paths"][format!("{base}/namespaces/{{namespace}}/widgets/{{name}}")]["patch"];
@@ -138,8 +143,12 @@ fn version_2_says_the_same_as_json_and_as_protobuf() {
         let name = std::str::from_utf8(named[0].1).unwrap();
         if name == "dev.weir.demo.v1alpha1.Widget" {
             let schema = fields(named[1].1);
-            let extensions: Vec<String> = schema.iter().filter(|(n, _)| *n == 31).map(|(_, e)| String::from_utf8_lossy(e).into_owned()).collect();
-            assert!(extensions.iter().any(|e| e.contains("x-kubernetes-group-version-kind") && e.contains("demo.weir.dev")), "{extensions:?}");
+            let extensions: Vec<String> =
+                schema.iter().filter(|(n, _)| *n == 31).map(|(_, e)| String::from_utf8_lossy(e).into_owned()).collect();
+            assert!(
+                extensions.iter().any(|e| e.contains("x-kubernetes-group-version-kind") && e.contains("demo.weir.dev")),
+                "{extensions:?}"
+            );
             assert!(schema.iter().any(|(n, _)| *n == 25), "it has properties");
         }
         found.push(name.to_owned());

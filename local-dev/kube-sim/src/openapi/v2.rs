@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 const V2_PREFIX: &str = "#/definitions/";
 
 pub(super) fn build(custom: &[CustomResource]) -> (Document, Bytes) {
-    let mut definitions: BTreeMap<String, Value> = SCHEMAS.iter().map(|(name, schema)| (name.clone(), schema.clone())).collect();
+    let mut definitions: BTreeMap<String, Value> =
+        SCHEMAS.iter().map(|(name, schema)| (name.clone(), schema.clone())).collect();
     for kind in builtin_kinds() {
         let name = builtins::name_of(&kind.group, &kind.version, &kind.kind);
         let schema = definitions.entry(name).or_insert_with(|| builtins::open_schema(&kind.kind));
@@ -25,7 +26,8 @@ pub(super) fn build(custom: &[CustomResource]) -> (Document, Bytes) {
         definitions.insert(name, v3::custom_schema(resource));
         definitions.insert(list_name, list);
     }
-    let definitions: Map<String, Value> = definitions.into_iter().map(|(name, schema)| (name, downgraded(schema))).collect();
+    let definitions: Map<String, Value> =
+        definitions.into_iter().map(|(name, schema)| (name, downgraded(schema))).collect();
     let document = json!({
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": env!("CARGO_PKG_VERSION")},
@@ -39,7 +41,12 @@ pub(super) fn build(custom: &[CustomResource]) -> (Document, Bytes) {
 fn downgraded(schema: Value) -> Value {
     let Value::Object(mut members) = schema else { return schema };
     // The way of version 3 to describe a reference.
-    let target = members.get("allOf").and_then(Value::as_array).filter(|all| all.len() == 1).and_then(|all| all[0].get("$ref")).cloned();
+    let target = members
+        .get("allOf")
+        .and_then(Value::as_array)
+        .filter(|all| all.len() == 1)
+        .and_then(|all| all[0].get("$ref"))
+        .cloned();
     for key in ["allOf", "anyOf", "oneOf", "not", "nullable"] {
         members.remove(key);
     }

@@ -38,7 +38,10 @@ static BUILTIN: LazyLock<BTreeMap<String, Document>> = LazyLock::new(|| {
     let mut drafts: BTreeMap<String, Draft> = BTreeMap::new();
     for kind in builtin_kinds() {
         let draft = drafts.entry(paths::document(&kind.group, &kind.version)).or_default();
-        let (name, list_name) = (builtins::name_of(&kind.group, &kind.version, &kind.kind), builtins::name_of(&kind.group, &kind.version, &kind.list_kind));
+        let (name, list_name) = (
+            builtins::name_of(&kind.group, &kind.version, &kind.kind),
+            builtins::name_of(&kind.group, &kind.version, &kind.list_kind),
+        );
         let mut schema = SCHEMAS.get(&name).cloned().unwrap_or_else(|| builtins::open_schema(&kind.kind));
         builtins::tag(&mut schema, &kind.group, &kind.version, &kind.kind);
         let mut list = SCHEMAS.get(&list_name).cloned().unwrap_or_else(|| builtins::list_schema(&kind.kind, &name));
@@ -75,7 +78,8 @@ pub(super) fn custom_schema(custom: &CustomResource) -> Value {
     let Value::Object(members) = &mut schema else { return schema };
     let properties = members.entry("properties").or_insert_with(|| json!({}));
     if let Value::Object(properties) = properties {
-        let standard = [("apiVersion", "The version of the schema of this object."), ("kind", "The kind of this object.")];
+        let standard =
+            [("apiVersion", "The version of the schema of this object."), ("kind", "The kind of this object.")];
         for (name, description) in standard {
             properties.insert(name.into(), json!({"type": "string", "description": description}));
         }

@@ -43,7 +43,14 @@ fn node(source: &Map<String, Value>, path: &str, place: Place, causes: &mut Vec<
     let number = |key: &str| source.get(key).and_then(Value::as_f64);
     let text = |key: &str| source.get(key).and_then(Value::as_str);
     let texts = |key: &str| -> Vec<String> {
-        source.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+        source
+            .get(key)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect()
     };
     let bound = |key: &str, exclusive: &str| number(key).map(|value| Bound { value, exclusive: flag(exclusive) });
     let int_or_string = flag("x-kubernetes-int-or-string");
@@ -106,7 +113,8 @@ fn node(source: &Map<String, Value>, path: &str, place: Place, causes: &mut Vec<
     }
     let branches = |key: &str, causes: &mut Vec<Cause>| -> Vec<Node> {
         let list = source.get(key).and_then(Value::as_array).into_iter().flatten().enumerate();
-        list.filter_map(|(i, one)| Some(node(one.as_object()?, &format!("{path}.{key}[{i}]"), branch, causes))).collect()
+        list.filter_map(|(i, one)| Some(node(one.as_object()?, &format!("{path}.{key}[{i}]"), branch, causes)))
+            .collect()
     };
     result.all_of = branches("allOf", causes);
     result.any_of = branches("anyOf", causes);
@@ -145,7 +153,11 @@ fn bad_pattern(field: &str, pattern: &str, error: &regex::Error) -> Cause {
         None => "invalid",
     };
     let shown = Value::from(pattern).to_string();
-    Cause::invalid(field, &shown, &format!("must be a valid regular expression, but isn't: error parsing regexp: {problem}: `{pattern}`"))
+    Cause::invalid(
+        field,
+        &shown,
+        &format!("must be a valid regular expression, but isn't: error parsing regexp: {problem}: `{pattern}`"),
+    )
 }
 
 /// A default must be what defaulting would leave as it is: complete, without unknown fields, and valid.
@@ -163,7 +175,8 @@ fn check_default(node: &Node, default: &Value, path: &str, causes: &mut Vec<Caus
     let mut found = Vec::new();
     validate::validate(node, &pruned, None, &mut found);
     causes.extend(found.into_iter().map(|mut cause| {
-        cause.field = if cause.field == super::cause::ROOT { field.clone() } else { format!("{field}.{}", cause.field) };
+        cause.field =
+            if cause.field == super::cause::ROOT { field.clone() } else { format!("{field}.{}", cause.field) };
         cause
     }));
 }

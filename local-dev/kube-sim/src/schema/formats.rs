@@ -22,13 +22,19 @@ pattern!(UUID5, r"(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}
 pattern!(DATE_TIME, r"(?i)^\d{4}-\d{2}-\d{2}t\d{2}:\d{2}:\d{2}(\.\d+)?(z|[+-]\d{2}:\d{2})$");
 pattern!(DATE, r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$");
 pattern!(MAC, r"(?i)^([0-9a-f]{2}([:-])[0-9a-f]{2}([:-][0-9a-f]{2}){4}|[0-9a-f]{4}(\.[0-9a-f]{4}){2})$");
-pattern!(HOSTNAME, r"^[a-zA-Z0-9_]([-a-zA-Z0-9_]{0,61}[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([-a-zA-Z0-9_]{0,61}[a-zA-Z0-9_])?)*\.?$");
+pattern!(
+    HOSTNAME,
+    r"^[a-zA-Z0-9_]([-a-zA-Z0-9_]{0,61}[a-zA-Z0-9_])?(\.[a-zA-Z0-9_]([-a-zA-Z0-9_]{0,61}[a-zA-Z0-9_])?)*\.?$"
+);
 pattern!(EMAIL, r"^[^\s@<>,;:]+@[^\s@<>,;:]+$");
 pattern!(URI, r"^([a-zA-Z][a-zA-Z0-9+.-]*:\S*|/\S*)$");
 pattern!(HEX_COLOR, r"^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$");
 pattern!(SHORT_NAME, r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$");
 pattern!(LONG_NAME, r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$");
-pattern!(DURATION, r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)\s?(ns|us|µs|μs|ms|s|m|h|d|w|[a-z]+)(\s?([0-9]+(\.[0-9]*)?|\.[0-9]+)\s?(ns|us|µs|μs|ms|s|m|h|d|w|[a-z]+))*$");
+pattern!(
+    DURATION,
+    r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)\s?(ns|us|µs|μs|ms|s|m|h|d|w|[a-z]+)(\s?([0-9]+(\.[0-9]*)?|\.[0-9]+)\s?(ns|us|µs|μs|ms|s|m|h|d|w|[a-z]+))*$"
+);
 
 fn is(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
     pattern.as_ref().is_some_and(|p| p.is_match(text))

@@ -89,7 +89,8 @@ impl Walk<'_> {
             }
             Err(Error::Budget) if budget < CALL_BUDGET => {
                 self.left = 0;
-                let detail = "validation failed due to running out of cost budget, no further validation rules will be run";
+                let detail =
+                    "validation failed due to running out of cost budget, no further validation rules will be run";
                 self.causes.push(Cause::invalid(&self.path, &format!("{kind:?}"), detail));
             }
             Err(Error::Budget) => {

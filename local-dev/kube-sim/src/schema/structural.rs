@@ -17,10 +17,16 @@ pub(super) fn check(source: &Map<String, Value>, path: &str, place: Place, cause
         causes.push(Cause::forbidden(&format!("{path}.uniqueItems"), why));
     }
     if source.get("additionalProperties") == Some(&Value::Bool(false)) {
-        causes.push(Cause::forbidden(&format!("{path}.additionalProperties"), "additionalProperties cannot be set to false"));
+        causes.push(Cause::forbidden(
+            &format!("{path}.additionalProperties"),
+            "additionalProperties cannot be set to false",
+        ));
     }
     if has("additionalProperties") && object(source, "properties").next().is_some() {
-        causes.push(Cause::forbidden(&format!("{path}.additionalProperties"), "additionalProperties and properties are mutual exclusive"));
+        causes.push(Cause::forbidden(
+            &format!("{path}.additionalProperties"),
+            "additionalProperties and properties are mutual exclusive",
+        ));
     }
     if source.get("items").is_some_and(Value::is_array) {
         causes.push(Cause::forbidden(&format!("{path}.items"), "items must be a schema object and not an array"));
@@ -42,9 +48,12 @@ pub(super) fn check(source: &Map<String, Value>, path: &str, place: Place, cause
     }
     one_of_words(source, "x-kubernetes-list-type", &["atomic", "set", "map"], path, causes);
     one_of_words(source, "x-kubernetes-map-type", &["atomic", "granular"], path, causes);
-    if is_true("x-kubernetes-embedded-resource") && object(source, "properties").next().is_none() && !is_true("x-kubernetes-preserve-unknown-fields")
+    if is_true("x-kubernetes-embedded-resource")
+        && object(source, "properties").next().is_none()
+        && !is_true("x-kubernetes-preserve-unknown-fields")
     {
-        let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+        let why =
+            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
         causes.push(Cause::required(&format!("{path}.properties"), why));
     }
 }
@@ -63,7 +72,11 @@ fn check_type(source: &Map<String, Value>, path: &str, place: Place, causes: &mu
         if place == Place::Root {
             causes.push(Cause::required(&field, "must not be empty at the root"));
         } else if !is_true("x-kubernetes-preserve-unknown-fields") {
-            let what = if place == Place::Item { "must not be empty for specified array items" } else { "must not be empty for specified object fields" };
+            let what = if place == Place::Item {
+                "must not be empty for specified array items"
+            } else {
+                "must not be empty for specified object fields"
+            };
             causes.push(Cause::required(&field, what));
         }
         return;
@@ -78,8 +91,14 @@ fn check_type(source: &Map<String, Value>, path: &str, place: Place, causes: &mu
 
 /// Branches only validate: they must not say what a value is, or what it is for.
 fn check_branch(source: &Map<String, Value>, path: &str, typed: bool, causes: &mut Vec<Cause>) {
-    const SHAPE: [&str; 6] =
-        ["additionalProperties", "default", "nullable", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "description"];
+    const SHAPE: [&str; 6] = [
+        "additionalProperties",
+        "default",
+        "nullable",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-embedded-resource",
+        "description",
+    ];
     let forbidden = SHAPE.iter().filter(|key| source.contains_key(**key));
     for key in forbidden.chain((!typed && source.contains_key("type")).then_some(&"type")) {
         causes.push(Cause::forbidden(&format!("{path}.{key}"), "must be empty to be structural"));
@@ -113,7 +132,10 @@ pub(super) fn check_list(node: &Node, path: &str, causes: &mut Vec<Cause>) {
                 causes.push(Cause::invalid(&format!("{path}.items.x-kubernetes-map-type"), "null", why));
             }
             if items.nullable {
-                causes.push(Cause::forbidden(&format!("{path}.items.nullable"), "cannot be nullable when x-kubernetes-list-type is set"));
+                causes.push(Cause::forbidden(
+                    &format!("{path}.items.nullable"),
+                    "cannot be nullable when x-kubernetes-list-type is set",
+                ));
             }
         }
         ListType::Map => {
@@ -124,13 +146,21 @@ pub(super) fn check_list(node: &Node, path: &str, causes: &mut Vec<Cause>) {
             for (i, key) in node.list_keys.iter().enumerate() {
                 let Some(property) = items.properties.get(key) else {
                     let field = format!("{path}.x-kubernetes-list-map-keys[{i}]");
-                    causes.push(Cause::invalid(&field, &Value::from(key.as_str()).to_string(), "entries must all be names of item properties"));
+                    causes.push(Cause::invalid(
+                        &field,
+                        &Value::from(key.as_str()).to_string(),
+                        "entries must all be names of item properties",
+                    ));
                     continue;
                 };
                 if matches!(property.kind, Some(Type::Object | Type::Array)) {
                     let field = format!("{path}.items.properties[{key}].type");
                     let kind = property.kind.map_or("", Type::name);
-                    causes.push(Cause::invalid(&field, &format!("{kind:?}"), "must be a scalar type if parent array's x-kubernetes-list-type is map"));
+                    causes.push(Cause::invalid(
+                        &field,
+                        &format!("{kind:?}"),
+                        "must be a scalar type if parent array's x-kubernetes-list-type is map",
+                    ));
                 }
                 if property.default.is_none() && !items.required.contains(key) {
                     let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";

@@ -50,7 +50,8 @@ fn objects_are_pruned_defaulted_and_refused_as_by_a_real_server() {
     for row in &rows {
         let name = row["name"].as_str().unwrap();
         let mut object: Value = serde_json::from_str(row["object"].as_str().unwrap()).unwrap();
-        let unknown: Vec<String> = schema.prune(&mut object).iter().map(|path| format!("unknown field {path:?}")).collect();
+        let unknown: Vec<String> =
+            schema.prune(&mut object).iter().map(|path| format!("unknown field {path:?}")).collect();
         schema.default(&mut object);
         let found: BTreeSet<_> = schema.validate(&object, None).iter().map(triple).collect();
         let expected = row.get("causes").map(set).unwrap_or_default();
@@ -75,7 +76,8 @@ fn schemas_that_are_not_structural_are_refused_as_by_a_real_server() {
     let rows: Vec<Value> = serde_json::from_str(include_str!("testdata/invalid.json")).unwrap();
     let mut wrong = Vec::new();
     for row in &rows {
-        let found: BTreeSet<_> = Schema::compile(&row["schema"]).expect_err("it is invalid").iter().map(triple).collect();
+        let found: BTreeSet<_> =
+            Schema::compile(&row["schema"]).expect_err("it is invalid").iter().map(triple).collect();
         let mut expected = set(&row["causes"]);
         // What depends on the status subresource is not this module's.
         expected.retain(|[_, _, message]| !message.contains("if the status subresource is enabled"));
@@ -89,10 +91,14 @@ fn schemas_that_are_not_structural_are_refused_as_by_a_real_server() {
 #[test]
 fn a_message_expression_without_bound_is_refused_and_a_bounded_one_is_not() {
     let mut source = widget_source();
-    source["properties"]["spec"]["x-kubernetes-validations"][1]["messageExpression"] = json!("'replicas ' + string(self.replicas)");
+    source["properties"]["spec"]["x-kubernetes-validations"][1]["messageExpression"] =
+        json!("'replicas ' + string(self.replicas)");
     let causes = Schema::compile(&source).expect_err("its estimate is unbounded");
     assert_eq!(causes.len(), 3, "{causes:?}");
-    assert!(causes[0].message.contains("estimated messageExpression cost exceeds budget by factor of more than 100x"), "{causes:?}");
+    assert!(
+        causes[0].message.contains("estimated messageExpression cost exceeds budget by factor of more than 100x"),
+        "{causes:?}"
+    );
     source["properties"]["spec"]["x-kubernetes-validations"][1]["messageExpression"] = json!("string(self.replicas)");
     Schema::compile(&source).unwrap();
 }
@@ -100,7 +106,8 @@ fn a_message_expression_without_bound_is_refused_and_a_bounded_one_is_not() {
 #[test]
 fn causes_come_in_the_same_order_every_time() {
     let schema = widget();
-    let object = json!({"metadata": {"name": "n"}, "spec": {"size": "huge", "replicas": 11, "code": "X", "tags": ["a", "a"]}});
+    let object =
+        json!({"metadata": {"name": "n"}, "spec": {"size": "huge", "replicas": 11, "code": "X", "tags": ["a", "a"]}});
     let fields: Vec<String> = schema.validate(&object, None).into_iter().map(|c| c.field).collect();
     assert_eq!(fields, ["spec.code", "spec.replicas", "spec.size", "spec.owner", "spec.tags[1]", "<nil>"]);
 }
@@ -114,11 +121,17 @@ fn transition_rules_apply_only_where_there_is_an_old_value() {
         spec
     };
     let check = |new: Value, old: Value| problems(&schema, base(new), Some(base(old)));
-    assert_eq!(check(json!({"fixed": "b"}), json!({"fixed": "a"})), ["spec.fixed: Invalid value: \"b\": fixed is immutable"]);
+    assert_eq!(
+        check(json!({"fixed": "b"}), json!({"fixed": "a"})),
+        ["spec.fixed: Invalid value: \"b\": fixed is immutable"]
+    );
     assert!(check(json!({}), json!({"fixed": "a"})).is_empty());
     assert!(check(json!({"fixed": "b"}), json!({})).is_empty());
     assert!(problems(&schema, base(json!({"fixed": "b"})), None).is_empty());
-    assert_eq!(check(json!({"once": "y"}), json!({"once": "x"})), ["spec.once: Invalid value: \"y\": once may be set only once"]);
+    assert_eq!(
+        check(json!({"once": "y"}), json!({"once": "x"})),
+        ["spec.once: Invalid value: \"y\": once may be set only once"]
+    );
     assert!(check(json!({"once": "y"}), json!({})).is_empty());
 }
 
@@ -141,7 +154,10 @@ fn old_self_in_a_list_without_keys_is_refused() {
     let item = json!({"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]});
     let list = json!({"type": "array", "maxItems": 9, "items": item});
     let causes = compile(list).expect_err("items cannot be correlated");
-    assert!(causes[0].message.contains("oldSelf cannot be used on the uncorrelatable portion of the schema"), "{causes:?}");
+    assert!(
+        causes[0].message.contains("oldSelf cannot be used on the uncorrelatable portion of the schema"),
+        "{causes:?}"
+    );
 }
 
 #[test]
@@ -170,9 +186,15 @@ fn the_rules_of_weirs_kinds_hold_and_break_where_they_should() {
             "!has(self.reservations) || (self.reservations.prefixLength > int(self.prefix.split(\"/\")[1]))"}]}))
     .unwrap();
     assert!(problems(&network, json!({"prefix": "10.0.0.0/16"}), None).is_empty());
-    assert!(problems(&network, json!({"prefix": "10.0.0.0/16", "reservations": {"prefixLength": 24}}), None).is_empty());
-    assert_eq!(problems(&network, json!({"prefix": "10.0.0.0/16", "reservations": {"prefixLength": 16}}), None).len(), 1);
-    let both = json!({"prefix": "10.0.0.0/16", "reservations": {"prefixLength": 24, "providerReservedPrefixLength": 20}});
+    assert!(
+        problems(&network, json!({"prefix": "10.0.0.0/16", "reservations": {"prefixLength": 24}}), None).is_empty()
+    );
+    assert_eq!(
+        problems(&network, json!({"prefix": "10.0.0.0/16", "reservations": {"prefixLength": 16}}), None).len(),
+        1
+    );
+    let both =
+        json!({"prefix": "10.0.0.0/16", "reservations": {"prefixLength": 24, "providerReservedPrefixLength": 20}});
     assert_eq!(problems(&network, both, None).len(), 1);
 
     let server = compile(json!({"type": "object", "properties": {"infrastructureRef": {"type": "string"}, "pause": {"type": "boolean"}},
@@ -185,13 +207,18 @@ fn the_rules_of_weirs_kinds_hold_and_break_where_they_should() {
     };
     assert!(problems(&server, with(Some("a"), true), None).is_empty());
     assert!(problems(&server, with(Some("a"), true), Some(with(Some("a"), false))).is_empty());
-    assert_eq!(problems(&server, with(Some("b"), true), Some(with(Some("a"), false))), ["spec: Invalid value: immutable"]);
+    assert_eq!(
+        problems(&server, with(Some("b"), true), Some(with(Some("a"), false))),
+        ["spec: Invalid value: immutable"]
+    );
     assert_eq!(problems(&server, with(None, true), Some(with(Some("a"), false))).len(), 1);
     assert_eq!(problems(&server, with(Some("a"), true), Some(with(None, false))).len(), 1);
 
-    let region = compile(json!({"type": "object", "properties": {"provider": {"type": "string", "enum": ["openstack", "kubernetes"]},
+    let region = compile(
+        json!({"type": "object", "properties": {"provider": {"type": "string", "enum": ["openstack", "kubernetes"]},
         "openstack": {"type": "object"}},
-        "x-kubernetes-validations": [{"rule": "self.provider == \"openstack\" ? has(self.openstack) : true"}]}))
+        "x-kubernetes-validations": [{"rule": "self.provider == \"openstack\" ? has(self.openstack) : true"}]}),
+    )
     .unwrap();
     assert_eq!(problems(&region, json!({"provider": "openstack"}), None).len(), 1);
     assert!(problems(&region, json!({"provider": "kubernetes"}), None).is_empty());
@@ -250,7 +277,8 @@ fn functions_of_cel_and_of_kubernetes_work() {
 
 #[test]
 fn rules_that_name_what_is_not_there_or_mix_types_do_not_compile() {
-    let object = json!({"type": "object", "properties": {"s": {"type": "string", "maxLength": 9}, "n": {"type": "integer"}}});
+    let object =
+        json!({"type": "object", "properties": {"s": {"type": "string", "maxLength": 9}, "n": {"type": "integer"}}});
     for (rule, why) in [
         ("self.x == 1", "undefined field 'x'"),
         ("self.s == 1", "found no matching overload for '_==_' applied to '(string, int)'"),
@@ -280,7 +308,8 @@ fn members_whose_names_cel_cannot_spell_are_reached_by_their_escapes() {
 fn hostile_rules_end_soon() {
     let list = || json!({"type": "array", "maxItems": 100, "items": {"type": "integer"}});
     // Affordable by its estimate, which cannot tell how large `l` grows; not when it runs.
-    let doubling = "[1, 2].all(a, [1, 2].all(b, [1, 2].map(c, self.map(d, self.map(e, self.map(f, f)))).size() == 0 || true))";
+    let doubling =
+        "[1, 2].all(a, [1, 2].all(b, [1, 2].map(c, self.map(d, self.map(e, self.map(f, f)))).size() == 0 || true))";
     if let Ok(schema) = ruled(list(), doubling) {
         let found = problems(&schema, json!({"x": (0..100).collect::<Vec<_>>()}), None);
         assert!(found[0].contains("cost"), "{found:?}");
@@ -294,10 +323,12 @@ fn hostile_rules_end_soon() {
         }
     }
     assert!(ruled(list(), &format!("'{}' == ''", "a".repeat(20_000))).is_err());
-    assert!(ruled(json!({"type": "string"}), "self.matches('(a{1000}){1000}')").is_err() || {
-        let schema = ruled(json!({"type": "string"}), "self.matches('(a{1000}){1000}')").unwrap();
-        !problems(&schema, json!({"x": "a"}), None).is_empty()
-    });
+    assert!(
+        ruled(json!({"type": "string"}), "self.matches('(a{1000}){1000}')").is_err() || {
+            let schema = ruled(json!({"type": "string"}), "self.matches('(a{1000}){1000}')").unwrap();
+            !problems(&schema, json!({"x": "a"}), None).is_empty()
+        }
+    );
 }
 
 #[test]
@@ -330,8 +361,11 @@ fn json_value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(4, 32, 5, |inner| {
         let name = prop_oneof![
             "[a-z]{1,3}",
-            prop::sample::select(vec!["owner", "size", "ports", "tags", "template", "depth", "note", "quota", "choice", "extra", "name", "port"])
-                .prop_map(str::to_owned)
+            prop::sample::select(vec![
+                "owner", "size", "ports", "tags", "template", "depth", "note", "quota", "choice", "extra", "name",
+                "port"
+            ])
+            .prop_map(str::to_owned)
         ];
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),

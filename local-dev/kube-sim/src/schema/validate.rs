@@ -112,7 +112,9 @@ impl Walk<'_> {
 
     fn kind(&mut self, node: &Node, value: &Value) {
         if node.int_or_string {
-            let fits = matches!(value, Value::String(_)) || type_matches(Type::Integer, value) || (value.is_null() && node.nullable);
+            let fits = matches!(value, Value::String(_))
+                || type_matches(Type::Integer, value)
+                || (value.is_null() && node.nullable);
             if !fits {
                 self.wrong_type("integer,string", type_name(value));
             }
@@ -123,7 +125,9 @@ impl Walk<'_> {
             return;
         }
         match &node.format {
-            Some(format) if !value.is_null() && !value.is_string() && !value.is_array() => self.wrong_type(format, format_name(value)),
+            Some(format) if !value.is_null() && !value.is_string() && !value.is_array() => {
+                self.wrong_type(format, format_name(value))
+            }
             _ => self.wrong_type(kind.name(), type_name(value)),
         }
     }
@@ -149,8 +153,15 @@ impl Walk<'_> {
             let mut results: Vec<_> = node.one_of.iter().map(|n| self.try_branch(n, value, old)).collect();
             let valid = results.iter().filter(|r| r.is_empty()).count();
             if valid != 1 {
-                let found = if valid == 0 { "Found none valid".to_owned() } else { format!("Found {valid} valid alternatives") };
-                self.causes.push(Cause::whole(&format!("{:?} must validate one and only one schema (oneOf). {found}", self.path)));
+                let found = if valid == 0 {
+                    "Found none valid".to_owned()
+                } else {
+                    format!("Found {valid} valid alternatives")
+                };
+                self.causes.push(Cause::whole(&format!(
+                    "{:?} must validate one and only one schema (oneOf). {found}",
+                    self.path
+                )));
             }
             if valid == 0 {
                 self.causes.append(&mut results[0]);
@@ -243,7 +254,8 @@ impl Walk<'_> {
         if node.choices.is_empty() || node.choices.contains(value) || (value.is_null() && node.nullable) {
             return;
         }
-        let supported: Vec<String> = node.choices.iter().map(|c| c.as_str().map_or_else(|| shown(c), str::to_owned)).collect();
+        let supported: Vec<String> =
+            node.choices.iter().map(|c| c.as_str().map_or_else(|| shown(c), str::to_owned)).collect();
         self.causes.push(Cause::not_supported(&self.path, &shown(value), &supported));
     }
 

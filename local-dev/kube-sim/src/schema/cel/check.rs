@@ -182,7 +182,15 @@ impl<'n> Checker<'n> {
                     Ty::Strings => Fact { ty: Ty::String, size: range.size, cost: 0 },
                     Ty::Object(_) => Fact { ty: Ty::String, size: 64, cost: 0 },
                     Ty::List(None) | Ty::Dyn => Fact { ty: Ty::Dyn, size: 1, cost: 0 },
-                    other => return mismatch(c.iter_range.id, format!("expression of type '{}' cannot be range of a comprehension", other.name().unwrap_or("dyn"))),
+                    other => {
+                        return mismatch(
+                            c.iter_range.id,
+                            format!(
+                                "expression of type '{}' cannot be range of a comprehension",
+                                other.name().unwrap_or("dyn")
+                            ),
+                        );
+                    }
                 };
                 let init = self.check(&c.accu_init)?;
                 self.variables.push((c.accu_var.clone(), Fact { size: range.size, ..init }));
@@ -193,7 +201,11 @@ impl<'n> Checker<'n> {
                 self.variables.pop();
                 let (cond, step, result) = result?;
                 let each = cond.cost.saturating_add(step.cost);
-                let cost = range.cost.saturating_add(init.cost).saturating_add(range.size.saturating_mul(each)).saturating_add(result.cost);
+                let cost = range
+                    .cost
+                    .saturating_add(init.cost)
+                    .saturating_add(range.size.saturating_mul(each))
+                    .saturating_add(result.cost);
                 Ok(Fact { ty: result.ty, size: range.size, cost })
             }
             Expr::Call(call) => self.call(id, &call.func_name, call.target.as_deref(), &call.args),
@@ -216,7 +228,10 @@ impl<'n> Checker<'n> {
                 None => member_node(node, &unescape(&select.field)),
             },
             other => {
-                return mismatch(id, format!("type '{}' does not support field selection", other.name().unwrap_or("dyn")));
+                return mismatch(
+                    id,
+                    format!("type '{}' does not support field selection", other.name().unwrap_or("dyn")),
+                );
             }
         };
         match member {
@@ -226,7 +241,13 @@ impl<'n> Checker<'n> {
         }
     }
 
-    fn call(&mut self, id: u64, name: &str, target: Option<&IdedExpr>, args: &[IdedExpr]) -> Result<Fact<'n>, Mismatch> {
+    fn call(
+        &mut self,
+        id: u64,
+        name: &str,
+        target: Option<&IdedExpr>,
+        args: &[IdedExpr],
+    ) -> Result<Fact<'n>, Mismatch> {
         if let Some(IdedExpr { expr: Expr::Ident(space), .. }) = target
             && functions::is_namespace(space)
             && !self.variables.iter().any(|(n, _)| n == space)
@@ -234,7 +255,9 @@ impl<'n> Checker<'n> {
             let facts = self.all(args)?;
             return function(id, &format!("{space}.{name}"), &facts);
         }
-        if let (Some(target), "optMap" | "optFlatMap", [IdedExpr { expr: Expr::Ident(variable), .. }, body]) = (target, name, args) {
+        if let (Some(target), "optMap" | "optFlatMap", [IdedExpr { expr: Expr::Ident(variable), .. }, body]) =
+            (target, name, args)
+        {
             let target = self.check(target)?;
             self.variables.push((variable.clone(), Fact { ty: Ty::Dyn, size: 1, cost: 0 }));
             let body = self.check(body);
@@ -248,8 +271,11 @@ impl<'n> Checker<'n> {
         // The field of `a.?b` is a name, not a value.
         let values = if name == operators::OPT_SELECT { &args[..args.len().min(1)] } else { args };
         facts.extend(self.all(values)?);
-        if let (operators::OPT_SELECT, Some(Ty::Object(node)), Some(IdedExpr { expr: Expr::Literal(LiteralValue::String(field)), .. })) =
-            (name, facts.first().map(|f| f.ty), args.get(1))
+        if let (
+            operators::OPT_SELECT,
+            Some(Ty::Object(node)),
+            Some(IdedExpr { expr: Expr::Literal(LiteralValue::String(field)), .. }),
+        ) = (name, facts.first().map(|f| f.ty), args.get(1))
             && node.additional.is_none()
             && !node.preserve_unknown
             && member_node(node, &unescape(field.inner())).is_none()
@@ -307,8 +333,15 @@ fn operator<'n>(id: u64, name: &str, facts: &[Fact<'n>]) -> Option<Result<Fact<'
     let plus = |ty, size, cost: u64| Some(Ok(Fact { ty, size, cost: spent.saturating_add(cost) }));
     let is = |f: &Fact<'n>, name: &str| f.ty.name().is_none_or(|n| n == name);
     match (name, facts) {
-        (operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT | operators::NOT_STRICTLY_FALSE, facts) => {
-            if facts.iter().all(|f| is(f, "bool")) { plus(Ty::Bool, 1, 1) } else { Some(no_match(id, name, facts)) }
+        (
+            operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT | operators::NOT_STRICTLY_FALSE,
+            facts,
+        ) => {
+            if facts.iter().all(|f| is(f, "bool")) {
+                plus(Ty::Bool, 1, 1)
+            } else {
+                Some(no_match(id, name, facts))
+            }
         }
         (operators::CONDITIONAL, [condition, yes, no]) => {
             if !is(condition, "bool") || yes.ty.differs(no.ty) {
@@ -318,7 +351,11 @@ fn operator<'n>(id: u64, name: &str, facts: &[Fact<'n>]) -> Option<Result<Fact<'
             Some(Ok(Fact { ty: yes.ty, size: yes.size.max(no.size), cost }))
         }
         (operators::EQUALS | operators::NOT_EQUALS, [a, b]) => {
-            if a.ty.differs(b.ty) { Some(no_match(id, name, facts)) } else { plus(Ty::Bool, 1, tenth(a.size.min(b.size))) }
+            if a.ty.differs(b.ty) {
+                Some(no_match(id, name, facts))
+            } else {
+                plus(Ty::Bool, 1, tenth(a.size.min(b.size)))
+            }
         }
         (operators::LESS | operators::LESS_EQUALS | operators::GREATER | operators::GREATER_EQUALS, [a, b]) => {
             let number = |f: &Fact<'n>| matches!(f.ty, Ty::Int | Ty::Uint | Ty::Double);
@@ -344,7 +381,9 @@ fn operator<'n>(id: u64, name: &str, facts: &[Fact<'n>]) -> Option<Result<Fact<'
             plus(if times { Ty::Dyn } else { a.ty }, 1, 1)
         }
         (operators::NEGATE, [a]) => plus(a.ty, 1, 1),
-        (operators::IN, [_, container]) => plus(Ty::Bool, 1, if matches!(container.ty, Ty::Object(_)) { 1 } else { container.size }),
+        (operators::IN, [_, container]) => {
+            plus(Ty::Bool, 1, if matches!(container.ty, Ty::Object(_)) { 1 } else { container.size })
+        }
         (operators::INDEX, [container, _]) => {
             let fact = match container.ty {
                 Ty::List(Some(node)) => fact_of(node, 0),
@@ -370,7 +409,19 @@ fn function<'n>(id: u64, name: &str, facts: &[Fact<'n>]) -> Result<Fact<'n>, Mis
         Err(_) => return no_match(id, name, facts),
     };
     let first = facts.first().copied().unwrap_or(Fact { ty: Ty::Dyn, size: 1, cost: 0 });
-    let texts = ["contains", "startsWith", "endsWith", "matches", "split", "lowerAscii", "upperAscii", "trim", "replace", "substring", "charAt"];
+    let texts = [
+        "contains",
+        "startsWith",
+        "endsWith",
+        "matches",
+        "split",
+        "lowerAscii",
+        "upperAscii",
+        "trim",
+        "replace",
+        "substring",
+        "charAt",
+    ];
     if texts.contains(&name) && first.ty.name().is_some_and(|n| n != "string") {
         return no_match(id, name, facts);
     }

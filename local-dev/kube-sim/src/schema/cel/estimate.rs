@@ -18,10 +18,15 @@ pub(crate) fn check(root: &Node, base: &str, causes: &mut Vec<Cause>) {
     causes.extend(found);
     if total > PER_SCHEMA {
         for path in dear {
-            causes.push(Cause::forbidden(&path, "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"));
+            causes.push(Cause::forbidden(
+                &path,
+                "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema",
+            ));
         }
         let by = factor(total, PER_SCHEMA);
-        let what = format!("x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget by factor of {by} {HINT}");
+        let what = format!(
+            "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget by factor of {by} {HINT}"
+        );
         causes.push(Cause::forbidden(base, &what));
     }
 }
@@ -39,7 +44,11 @@ impl Survey {
         for (i, rule) in node.rules.iter().enumerate() {
             let path = format!("{path}.x-kubernetes-validations[{i}]");
             self.cost(&format!("{path}.rule"), "rule", rule.cost().saturating_mul(times));
-            self.cost(&format!("{path}.messageExpression"), "messageExpression", rule.message_cost().saturating_mul(times));
+            self.cost(
+                &format!("{path}.messageExpression"),
+                "messageExpression",
+                rule.message_cost().saturating_mul(times),
+            );
             if rule.uses_old_self() && !correlatable {
                 let within = path.rsplit_once(".x-kubernetes-validations").map_or("", |(before, _)| before);
                 let why = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {within}");
@@ -53,7 +62,12 @@ impl Survey {
             self.node(property, &format!("{path}.properties[{name}]"), times, correlatable);
         }
         if let Some(Additional::Node(inner)) = &node.additional {
-            self.node(inner, &format!("{path}.additionalProperties"), times.saturating_mul(bound(node)), correlatable && !node.atomic_map);
+            self.node(
+                inner,
+                &format!("{path}.additionalProperties"),
+                times.saturating_mul(bound(node)),
+                correlatable && !node.atomic_map,
+            );
         }
         if let Some(items) = &node.items {
             let correlatable = correlatable && node.list_type == ListType::Map;

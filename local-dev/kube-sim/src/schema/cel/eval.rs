@@ -45,7 +45,11 @@ impl Meter {
 }
 
 /// Evaluates `expression` with the given variables.
-pub(crate) fn eval<'a>(expression: &IdedExpr, variables: Vec<(&'static str, Val<'a>)>, meter: &mut Meter) -> Result<Val<'a>, Error> {
+pub(crate) fn eval<'a>(
+    expression: &IdedExpr,
+    variables: Vec<(&'static str, Val<'a>)>,
+    meter: &mut Meter,
+) -> Result<Val<'a>, Error> {
     let variables = variables.into_iter().map(|(name, value)| (Cow::Borrowed(name), value)).collect();
     Scope { variables, meter }.eval(expression)
 }
@@ -75,7 +79,9 @@ impl<'a> Scope<'a, '_> {
             Expr::Literal(literal) => Ok(value_of(literal)),
             Expr::Ident(name) => match self.variable(name) {
                 Some(value) => Ok(value),
-                None => type_named(name).map_or_else(|| failed(format!("no such attribute: {name}")), |t| Ok(Val::Type(t))),
+                None => {
+                    type_named(name).map_or_else(|| failed(format!("no such attribute: {name}")), |t| Ok(Val::Type(t)))
+                }
             },
             Expr::Select(select) => self.select(select),
             Expr::List(list) => {
@@ -245,13 +251,19 @@ impl<'a> Scope<'a, '_> {
                 Some(value) => Ok(value),
                 None => failed(missing(index, container)),
             },
-            (operators::OPT_INDEX, [Val::Optional(None), _]) | (operators::OPT_SELECT, [Val::Optional(None), _]) => Ok(Val::Optional(None)),
-            (operators::OPT_INDEX, [Val::Optional(Some(container)), index]) => Ok(Val::Optional(indexed(container, index)?.map(Box::new))),
+            (operators::OPT_INDEX, [Val::Optional(None), _]) | (operators::OPT_SELECT, [Val::Optional(None), _]) => {
+                Ok(Val::Optional(None))
+            }
+            (operators::OPT_INDEX, [Val::Optional(Some(container)), index]) => {
+                Ok(Val::Optional(indexed(container, index)?.map(Box::new)))
+            }
             (operators::OPT_INDEX, [container, index]) => Ok(Val::Optional(indexed(container, index)?.map(Box::new))),
             (operators::OPT_SELECT, [Val::Optional(Some(container)), Val::String(field)]) => {
                 Ok(Val::Optional(container.field(field)?.map(Box::new)))
             }
-            (operators::OPT_SELECT, [container, Val::String(field)]) => Ok(Val::Optional(container.field(field)?.map(Box::new))),
+            (operators::OPT_SELECT, [container, Val::String(field)]) => {
+                Ok(Val::Optional(container.field(field)?.map(Box::new)))
+            }
             _ => functions::call(name, values, self.meter),
         }
     }
@@ -355,4 +367,3 @@ pub(super) fn type_named(name: &str) -> Option<&'static str> {
         _ => None,
     })
 }
-

@@ -120,7 +120,9 @@ const FUNCTIONS: &[(&str, std::ops::RangeInclusive<usize>, Gives)] = &[
 
 /// What the function gives; the error says that there is none of that name, or none with so many arguments.
 pub(super) fn signature(name: &str, arguments: usize) -> Result<Gives, &'static str> {
-    let Some((_, range, gives)) = FUNCTIONS.iter().find(|(n, ..)| *n == name) else { return Err("undeclared reference to") };
+    let Some((_, range, gives)) = FUNCTIONS.iter().find(|(n, ..)| *n == name) else {
+        return Err("undeclared reference to");
+    };
     if range.contains(&arguments) { Ok(*gives) } else { Err("found no matching overload for") }
 }
 
@@ -142,7 +144,9 @@ pub(super) fn call<'a>(name: &str, args: Vec<Val<'a>>, meter: &mut Meter) -> Res
         return result;
     }
     match (name, args.as_slice()) {
-        ("size", [value]) => value.size().map_or_else(no_overload, |size| Ok(Val::Int(i64::try_from(size).unwrap_or(i64::MAX)))),
+        ("size", [value]) => {
+            value.size().map_or_else(no_overload, |size| Ok(Val::Int(i64::try_from(size).unwrap_or(i64::MAX))))
+        }
         ("dyn", [value]) => Ok(value.clone()),
         ("type", [value]) => Ok(Val::Type(value.type_name())),
         ("optional.of", [value]) => Ok(Val::Optional(Some(Box::new(value.clone())))),
@@ -197,7 +201,9 @@ fn arithmetic<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Option<Res
             _ => return None,
         }))),
         (operators::ADD, [Val::String(a), Val::String(b)]) => Some(Ok(Val::text(format!("{a}{b}")))),
-        (operators::ADD, [Val::Bytes(a), Val::Bytes(b)]) => Some(Ok(Val::Bytes([a.as_ref(), b.as_ref()].concat().into()))),
+        (operators::ADD, [Val::Bytes(a), Val::Bytes(b)]) => {
+            Some(Ok(Val::Bytes([a.as_ref(), b.as_ref()].concat().into())))
+        }
         (operators::ADD, [a, b]) if a.is_list() && b.is_list() => Some((|| {
             meter.pay((a.size().unwrap_or(0) + b.size().unwrap_or(0)) as u64 / 10)?;
             let mut items = a.items()?;
@@ -207,10 +213,16 @@ fn arithmetic<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Option<Res
         (operators::ADD, [Val::Timestamp(t), Val::Duration(d)] | [Val::Duration(d), Val::Timestamp(t)]) => {
             Some(t.checked_add(*d).map(Val::Timestamp).map_err(|_| overflow()))
         }
-        (operators::SUBSTRACT, [Val::Timestamp(t), Val::Duration(d)]) => Some(t.checked_sub(*d).map(Val::Timestamp).map_err(|_| overflow())),
+        (operators::SUBSTRACT, [Val::Timestamp(t), Val::Duration(d)]) => {
+            Some(t.checked_sub(*d).map(Val::Timestamp).map_err(|_| overflow()))
+        }
         (operators::SUBSTRACT, [Val::Timestamp(a), Val::Timestamp(b)]) => Some(Ok(Val::Duration(a.duration_since(*b)))),
-        (operators::ADD, [Val::Duration(a), Val::Duration(b)]) => Some(a.checked_add(*b).map(Val::Duration).ok_or_else(overflow)),
-        (operators::SUBSTRACT, [Val::Duration(a), Val::Duration(b)]) => Some(a.checked_sub(*b).map(Val::Duration).ok_or_else(overflow)),
+        (operators::ADD, [Val::Duration(a), Val::Duration(b)]) => {
+            Some(a.checked_add(*b).map(Val::Duration).ok_or_else(overflow))
+        }
+        (operators::SUBSTRACT, [Val::Duration(a), Val::Duration(b)]) => {
+            Some(a.checked_sub(*b).map(Val::Duration).ok_or_else(overflow))
+        }
         _ => None,
     }
 }
@@ -221,8 +233,14 @@ fn conversion<'a>(name: &str, args: &[Val<'a>]) -> Option<Result<Val<'a>, Error>
     let bad = || failed(format!("type conversion error from '{}' to '{name}'", value.type_name()));
     let range = || failed("integer overflow");
     Some(match (name, value) {
-        ("int", Val::Int(_)) | ("uint", Val::Uint(_)) | ("double", Val::Double(_)) | ("string", Val::String(_)) | ("bool", Val::Bool(_))
-        | ("bytes", Val::Bytes(_)) | ("timestamp", Val::Timestamp(_)) | ("duration", Val::Duration(_)) => Ok(value.clone()),
+        ("int", Val::Int(_))
+        | ("uint", Val::Uint(_))
+        | ("double", Val::Double(_))
+        | ("string", Val::String(_))
+        | ("bool", Val::Bool(_))
+        | ("bytes", Val::Bytes(_))
+        | ("timestamp", Val::Timestamp(_))
+        | ("duration", Val::Duration(_)) => Ok(value.clone()),
         ("int", Val::Uint(u)) => i64::try_from(*u).map_or_else(|_| range(), |i| Ok(Val::Int(i))),
         ("int", Val::Double(d)) if d.abs() < 9.2e18 => Ok(Val::Int(d.trunc() as i64)),
         ("uint", Val::Double(d)) if *d >= 0.0 && *d < 1.8e19 => Ok(Val::Uint(d.trunc() as u64)),
@@ -240,8 +258,12 @@ fn conversion<'a>(name: &str, args: &[Val<'a>]) -> Option<Result<Val<'a>, Error>
             _ => bad(),
         },
         ("bytes", Val::String(s)) => Ok(Val::Bytes(s.as_bytes().into())),
-        ("timestamp", Val::String(s)) => crate::schema::formats::date_time(s).map_or_else(bad, |t| Ok(Val::Timestamp(t))),
-        ("timestamp", Val::Int(i)) => jiff::Timestamp::from_second(*i).map_or_else(|_| bad(), |t| Ok(Val::Timestamp(t))),
+        ("timestamp", Val::String(s)) => {
+            crate::schema::formats::date_time(s).map_or_else(bad, |t| Ok(Val::Timestamp(t)))
+        }
+        ("timestamp", Val::Int(i)) => {
+            jiff::Timestamp::from_second(*i).map_or_else(|_| bad(), |t| Ok(Val::Timestamp(t)))
+        }
         ("duration", Val::String(s)) => time::duration(s).map_or_else(bad, |d| Ok(Val::Duration(d))),
         ("string", Val::Int(i)) => Ok(Val::text(i.to_string())),
         ("string", Val::Uint(u)) => Ok(Val::text(u.to_string())),
@@ -261,7 +283,16 @@ fn lists<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Option<Result<V
     let first = args.first().filter(|v| v.is_list())?;
     let known = matches!(
         name,
-        "isSorted" | "sum" | "min" | "max" | "indexOf" | "lastIndexOf" | "reverse" | "sets.contains" | "sets.equivalent" | "sets.intersects"
+        "isSorted"
+            | "sum"
+            | "min"
+            | "max"
+            | "indexOf"
+            | "lastIndexOf"
+            | "reverse"
+            | "sets.contains"
+            | "sets.equivalent"
+            | "sets.intersects"
     );
     known.then(|| {
         let items = first.items()?;
@@ -271,16 +302,20 @@ fn lists<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Option<Result<V
             ("isSorted", [_]) => {
                 let mut sorted = true;
                 for pair in items.windows(2) {
-                    sorted &= pair[0].compare(&pair[1]).ok_or(Error::Failed("no such overload".into()))? != Ordering::Greater;
+                    sorted &=
+                        pair[0].compare(&pair[1]).ok_or(Error::Failed("no such overload".into()))? != Ordering::Greater;
                 }
                 Ok(Val::Bool(sorted))
             }
-            ("sum", [_]) => items.into_iter().try_fold(None, |sum: Option<Val<'a>>, item| {
-                Ok(Some(match sum {
-                    None => item,
-                    Some(sum) => arithmetic(operators::ADD, &[sum, item], meter).unwrap_or_else(no_overload)?,
-                }))
-            }).map(|sum| sum.unwrap_or(Val::Int(0))),
+            ("sum", [_]) => items
+                .into_iter()
+                .try_fold(None, |sum: Option<Val<'a>>, item| {
+                    Ok(Some(match sum {
+                        None => item,
+                        Some(sum) => arithmetic(operators::ADD, &[sum, item], meter).unwrap_or_else(no_overload)?,
+                    }))
+                })
+                .map(|sum| sum.unwrap_or(Val::Int(0))),
             ("min" | "max", [_]) => {
                 let wanted = if name == "min" { Ordering::Less } else { Ordering::Greater };
                 let mut best: Option<Val<'a>> = None;
@@ -318,7 +353,11 @@ fn quantities<'a>(name: &str, args: &[Val<'a>]) -> Option<Result<Val<'a>, Error>
         ("quantity", [Val::Quantity(q)]) => Val::Quantity(*q),
         ("quantity", [Val::String(text)]) => match Quantity::parse(text) {
             Some(quantity) => Val::Quantity(quantity),
-            None => return Some(failed("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")),
+            None => {
+                return Some(failed(
+                    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+                ));
+            }
         },
         ("isQuantity", [Val::String(text)]) => Val::Bool(Quantity::parse(text).is_some()),
         ("isInteger", [Val::Quantity(q)]) => Val::Bool(q.as_int().is_some()),

@@ -119,11 +119,14 @@ impl Rule {
                 }
                 Ok((program, fact.cost))
             });
-            compiled.map_err(|detail| problems.push(Problem { member, kind: Kind::Invalid(whole.clone(), detail) })).ok()
+            compiled
+                .map_err(|detail| problems.push(Problem { member, kind: Kind::Invalid(whole.clone(), detail) }))
+                .ok()
         };
         let expression = compile("rule", source, "bool");
         let message_source = text("messageExpression");
-        let message_expression = if message_source.is_empty() { None } else { compile("messageExpression", message_source, "string") };
+        let message_expression =
+            if message_source.is_empty() { None } else { compile("messageExpression", message_source, "string") };
         let reason = match text("reason") {
             "" => Reason::Invalid,
             given => REASONS.iter().find(|(name, _)| *name == given).map_or_else(
@@ -186,7 +189,12 @@ impl Rule {
     }
 
     /// Evaluates the rule. `Ok(None)`: it holds. `Ok(Some(message))`: it does not.
-    pub(super) fn evaluate<'a>(&self, value: &Val<'a>, old: Option<&Val<'a>>, meter: &mut Meter) -> Result<Option<String>, Error> {
+    pub(super) fn evaluate<'a>(
+        &self,
+        value: &Val<'a>,
+        old: Option<&Val<'a>>,
+        meter: &mut Meter,
+    ) -> Result<Option<String>, Error> {
         let variables = || {
             let mut variables = vec![("self", value.clone())];
             if self.optional_old_self {
@@ -211,7 +219,8 @@ impl Rule {
                 _ => {}
             }
         }
-        let message = if self.message.is_empty() { format!("failed rule: {}", self.source.trim()) } else { self.message.clone() };
+        let message =
+            if self.message.is_empty() { format!("failed rule: {}", self.source.trim()) } else { self.message.clone() };
         Ok(Some(message))
     }
 }
@@ -295,9 +304,17 @@ fn nesting(source: &str) -> usize {
     deepest
 }
 
-fn type_of<'n>(program: &cel::Program, source: &str, node: &'n Node, optional_old_self: bool) -> Result<check::Fact<'n>, String> {
-    let mut checker =
-        if optional_old_self { Checker::new(&[("self", node)], &["oldSelf"]) } else { Checker::new(&[("self", node), ("oldSelf", node)], &[]) };
+fn type_of<'n>(
+    program: &cel::Program,
+    source: &str,
+    node: &'n Node,
+    optional_old_self: bool,
+) -> Result<check::Fact<'n>, String> {
+    let mut checker = if optional_old_self {
+        Checker::new(&[("self", node)], &["oldSelf"])
+    } else {
+        Checker::new(&[("self", node), ("oldSelf", node)], &[])
+    };
     checker.check(program.expression()).map_err(|Mismatch { id, message }| {
         let start = program.source_info().offset_for(id).map_or(0, |(start, _)| start as usize);
         // Offsets count characters from the start of the source.

@@ -83,15 +83,20 @@ fn contains(network: (IpAddr, u8), address: IpAddr) -> bool {
 
 pub(crate) fn is_global_unicast(address: IpAddr) -> bool {
     match address {
-        IpAddr::V4(v4) => !v4.is_unspecified() && !v4.is_loopback() && !v4.is_multicast() && !v4.is_link_local() && !v4.is_broadcast(),
-        IpAddr::V6(v6) => !v6.is_unspecified() && !v6.is_loopback() && !v6.is_multicast() && !v6.is_unicast_link_local(),
+        IpAddr::V4(v4) => {
+            !v4.is_unspecified() && !v4.is_loopback() && !v4.is_multicast() && !v4.is_link_local() && !v4.is_broadcast()
+        }
+        IpAddr::V6(v6) => {
+            !v6.is_unspecified() && !v6.is_loopback() && !v6.is_multicast() && !v6.is_unicast_link_local()
+        }
     }
 }
 
 fn to_cidr<'a>(value: &Val<'a>) -> Result<(IpAddr, u8), Error> {
     match value {
         Val::Cidr(address, length) => Ok((*address, *length)),
-        Val::String(text) => cidr(text).map_or_else(|| failed(format!("network address parse error during conversion from string: {text:?}")), Ok),
+        Val::String(text) => cidr(text)
+            .map_or_else(|| failed(format!("network address parse error during conversion from string: {text:?}")), Ok),
         _ => no_overload(),
     }
 }
@@ -99,7 +104,8 @@ fn to_cidr<'a>(value: &Val<'a>) -> Result<(IpAddr, u8), Error> {
 fn to_ip<'a>(value: &Val<'a>) -> Result<IpAddr, Error> {
     match value {
         Val::Ip(address) => Ok(*address),
-        Val::String(text) => ip(text).map_or_else(|| failed(format!("IP Address {text:?} parse error during conversion from string")), Ok),
+        Val::String(text) => ip(text)
+            .map_or_else(|| failed(format!("IP Address {text:?} parse error during conversion from string")), Ok),
         _ => no_overload(),
     }
 }
@@ -112,7 +118,9 @@ pub(crate) fn call<'a>(name: &str, args: &[Val<'a>]) -> Option<Result<Val<'a>, E
         ("cidr", [text]) => return Some(to_cidr(text).map(|(address, length)| Val::Cidr(address, length))),
         ("isIP", [Val::String(text)]) => Val::Bool(ip(text).is_some()),
         ("isCIDR", [Val::String(text)]) => Val::Bool(cidr(text).is_some()),
-        ("ip.isCanonical", [Val::String(text)]) => Val::Bool(ip(text).is_some_and(|address| address.to_string() == **text)),
+        ("ip.isCanonical", [Val::String(text)]) => {
+            Val::Bool(ip(text).is_some_and(|address| address.to_string() == **text))
+        }
         ("family", [Val::Ip(address)]) => Val::Int(if address.is_ipv4() { 4 } else { 6 }),
         ("isUnspecified", [Val::Ip(address)]) => Val::Bool(address.is_unspecified()),
         ("isLoopback", [Val::Ip(address)]) => Val::Bool(address.is_loopback()),
@@ -129,14 +137,20 @@ pub(crate) fn call<'a>(name: &str, args: &[Val<'a>]) -> Option<Result<Val<'a>, E
             return Some(to_ip(address).map(|address| Val::Bool(contains((*network, *length), address))));
         }
         ("containsCIDR", [Val::Cidr(network, length), inner]) => {
-            return Some(to_cidr(inner).map(|inner| Val::Bool(inner.1 >= *length && contains((*network, *length), inner.0))));
+            return Some(
+                to_cidr(inner).map(|inner| Val::Bool(inner.1 >= *length && contains((*network, *length), inner.0))),
+            );
         }
         ("masked", [Val::Cidr(address, length)]) => Val::Cidr(masked(*address, *length), *length),
         ("prefixLength", [Val::Cidr(_, length)]) => Val::Int(i64::from(*length)),
         ("isURL", [Val::String(text)]) => Val::Bool(Url::parse(text).is_some()),
         ("url", [Val::String(text)]) => match Url::parse(text) {
             Some(url) => Val::Url(url.into()),
-            None => return Some(failed(format!("URL parse error during conversion from string: parse {text:?}: invalid URI for request"))),
+            None => {
+                return Some(failed(format!(
+                    "URL parse error during conversion from string: parse {text:?}: invalid URI for request"
+                )));
+            }
         },
         ("getScheme", [Val::Url(url)]) => Val::text(url.scheme.as_str()),
         ("getHost", [Val::Url(url)]) => Val::text(url.host.as_str()),

@@ -17,14 +17,22 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Optio
         ("startsWith", [Val::String(part)]) => Ok(Val::Bool(text.starts_with(&**part))),
         ("endsWith", [Val::String(part)]) => Ok(Val::Bool(text.ends_with(&**part))),
         ("matches", [Val::String(pattern)]) => meter.pattern(pattern).map(|p| Val::Bool(p.is_match(text))),
-        ("find", [Val::String(pattern)]) => meter.pattern(pattern).map(|p| Val::text(p.find(text).map_or("", |m| m.as_str()))),
+        ("find", [Val::String(pattern)]) => {
+            meter.pattern(pattern).map(|p| Val::text(p.find(text).map_or("", |m| m.as_str())))
+        }
         ("findAll", [Val::String(pattern)]) => find_all(text, pattern, usize::MAX, meter),
-        ("findAll", [Val::String(pattern), Val::Int(limit)]) => find_all(text, pattern, usize::try_from(*limit).unwrap_or(usize::MAX), meter),
+        ("findAll", [Val::String(pattern), Val::Int(limit)]) => {
+            find_all(text, pattern, usize::try_from(*limit).unwrap_or(usize::MAX), meter)
+        }
         ("charAt", [Val::Int(at)]) => char_at(text, *at),
         ("indexOf", [Val::String(part)]) => Ok(position(text, part, 0, false)),
-        ("indexOf", [Val::String(part), Val::Int(from)]) => bounded(text, *from, |from| Ok(position(text, part, from, false))),
+        ("indexOf", [Val::String(part), Val::Int(from)]) => {
+            bounded(text, *from, |from| Ok(position(text, part, from, false)))
+        }
         ("lastIndexOf", [Val::String(part)]) => Ok(position(text, part, usize::MAX, true)),
-        ("lastIndexOf", [Val::String(part), Val::Int(to)]) => bounded(text, *to, |to| Ok(position(text, part, to, true))),
+        ("lastIndexOf", [Val::String(part), Val::Int(to)]) => {
+            bounded(text, *to, |to| Ok(position(text, part, to, true)))
+        }
         ("lowerAscii", []) => Ok(Val::text(text.to_ascii_lowercase())),
         ("upperAscii", []) => Ok(Val::text(text.to_ascii_uppercase())),
         ("trim", []) => Ok(Val::text(text.trim())),
@@ -34,7 +42,9 @@ pub(super) fn call<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Optio
             replace(text, from, to, usize::try_from(*n).unwrap_or(usize::MAX), meter)
         }
         ("split", [Val::String(separator)]) => split(text, separator, usize::MAX, meter),
-        ("split", [Val::String(separator), Val::Int(n)]) => split(text, separator, usize::try_from(*n).unwrap_or(usize::MAX), meter),
+        ("split", [Val::String(separator), Val::Int(n)]) => {
+            split(text, separator, usize::try_from(*n).unwrap_or(usize::MAX), meter)
+        }
         ("substring", [Val::Int(from)]) => substring(text, *from, None),
         ("substring", [Val::Int(from), Val::Int(to)]) => substring(text, *from, Some(*to)),
         _ => return None,
@@ -81,7 +91,9 @@ fn substring<'a>(text: &str, from: i64, to: Option<i64>) -> Result<Val<'a>, Erro
     let length = text.chars().count();
     let to = to.map_or(Ok(length), usize::try_from);
     match (usize::try_from(from), to) {
-        (Ok(from), Ok(to)) if from <= to && to <= length => Ok(Val::text(text.chars().skip(from).take(to - from).collect::<String>())),
+        (Ok(from), Ok(to)) if from <= to && to <= length => {
+            Ok(Val::text(text.chars().skip(from).take(to - from).collect::<String>()))
+        }
         _ => failed(format!("invalid substring range. start: {from}")),
     }
 }
@@ -97,7 +109,8 @@ fn split<'a>(text: &str, separator: &str, limit: usize, meter: &mut Meter) -> Re
     let parts: Vec<Val<'a>> = match (limit, separator) {
         (0, _) => Vec::new(),
         (_, "") => {
-            let mut parts: Vec<Val<'a>> = text.chars().take(limit.saturating_sub(1)).map(|c| Val::text(c.to_string())).collect();
+            let mut parts: Vec<Val<'a>> =
+                text.chars().take(limit.saturating_sub(1)).map(|c| Val::text(c.to_string())).collect();
             let rest = offset(text, parts.len());
             if rest < text.len() {
                 parts.push(Val::text(&text[rest..]));

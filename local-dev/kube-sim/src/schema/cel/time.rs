@@ -38,7 +38,8 @@ pub(crate) fn duration(text: &str) -> Option<SignedDuration> {
             return None;
         }
         let digits: i128 = format!("0{whole}{fraction}").parse().ok()?;
-        total = total.checked_add(digits.checked_mul(*nanos)? / 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?)?;
+        total = total
+            .checked_add(digits.checked_mul(*nanos)? / 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?)?;
         rest = tail;
     }
     let nanos = i64::try_from(if negative { -total } else { total }).ok()?;
@@ -67,7 +68,8 @@ fn zone(name: &str) -> Result<TimeZone, Error> {
     {
         let sign = if name.starts_with('-') { -1 } else { 1 };
         let seconds = hours * 3600 + sign * minutes * 60;
-        return jiff::tz::Offset::from_seconds(seconds).map_or_else(|e| failed(e.to_string()), |o| Ok(o.to_time_zone()));
+        return jiff::tz::Offset::from_seconds(seconds)
+            .map_or_else(|e| failed(e.to_string()), |o| Ok(o.to_time_zone()));
     }
     TimeZone::get(name).or_else(|_| failed(format!("unknown time zone {name}")))
 }

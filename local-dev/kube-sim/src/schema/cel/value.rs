@@ -78,8 +78,24 @@ pub(crate) fn member_node<'a>(node: &'a Node, name: &str) -> Option<&'a Node> {
 }
 
 const RESERVED: [&str; 18] = [
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
-    "namespace", "return",
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
 ];
 
 /// The name of the member that an identifier in a rule stands for: names that CEL cannot spell are escaped.
@@ -91,7 +107,8 @@ pub(crate) fn unescape(identifier: &str) -> Cow<'_, str> {
     if !identifier.contains("__") {
         return Cow::Borrowed(identifier);
     }
-    const ESCAPES: [(&str, &str); 4] = [("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
+    const ESCAPES: [(&str, &str); 4] =
+        [("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
     let mut out = String::with_capacity(identifier.len());
     let mut rest = identifier;
     while let Some(first) = rest.chars().next() {
@@ -143,7 +160,9 @@ impl<'a> Val<'a> {
             },
             (Value::String(s), Some(Type::String)) => return Self::formatted(s, format),
             (Value::String(s), None) => Val::String(Cow::Borrowed(s)),
-            (Value::Array(_), None | Some(Type::Array)) | (Value::Object(_), None | Some(Type::Object)) => Val::Json(value, node),
+            (Value::Array(_), None | Some(Type::Array)) | (Value::Object(_), None | Some(Type::Object)) => {
+                Val::Json(value, node)
+            }
             (_, Some(Type::Boolean)) => return wrong("bool"),
             (_, Some(Type::Integer)) => return wrong("int"),
             (_, Some(Type::String)) => return wrong("string"),
@@ -305,7 +324,9 @@ impl<'a> Val<'a> {
             (Val::Ip(a), Val::Ip(b)) => a == b,
             (Val::Cidr(a, m), Val::Cidr(b, n)) => a == b && m == n,
             (Val::Url(a), Val::Url(b)) => a == b,
-            (Val::Json(a, n), Val::Json(b, m)) if a == b && n.map(std::ptr::from_ref) == m.map(std::ptr::from_ref) => true,
+            (Val::Json(a, n), Val::Json(b, m)) if a == b && n.map(std::ptr::from_ref) == m.map(std::ptr::from_ref) => {
+                true
+            }
             _ if self.is_list() && other.is_list() => self.lists_equal(other),
             _ if self.is_map() && other.is_map() => self.maps_equal(other),
             _ => self.compare(other) == Some(Ordering::Equal),
