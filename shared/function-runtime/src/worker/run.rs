@@ -331,7 +331,7 @@ impl Worker {
     }
 
     /// Tells the server that work on everything in hand goes on.
-    async fn say_progress(&self) {
+    async fn say_progress(&mut self) {
         let ready = self.pullers.iter().flat_map(|puller| puller.ready.iter());
         let ready: Vec<Receipt> = ready.map(|(delivery, _)| delivery.receipt.clone()).collect();
         for receipt in self.context.hand.receipts().into_iter().chain(ready) {

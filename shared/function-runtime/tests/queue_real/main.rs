@@ -1,0 +1,14 @@
+//! The queue and the worker against a real `nats-server`: what holds, and what goes wrong and is borne.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../../../../tests/harness/src/nats.rs"]
+#[allow(dead_code)] // shared with other tests, which use other parts of it
+mod nats;
+
+mod calls;
+mod leases;
+mod mishaps;
+mod processes;
+mod streams;
+mod support;
+mod timers;
