@@ -233,3 +233,5 @@ pub fn remove<'a>(observed: &'a Observed, deleted: Option<&NovaServerId>) -> Ste
         None => Step::Done,
     }
 }
+#[cfg(test)]
+mod tests;

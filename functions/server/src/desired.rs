@@ -257,3 +257,5 @@ fn host(spec: &crd::ServerSpec, region: &crd::OpenstackRegion) -> Result<Option<
     }
     Ok(Some(host.to_owned()))
 }
+#[cfg(test)]
+mod tests;

@@ -263,20 +263,24 @@ proptest! {
     /// Proves: SSH-3
     #[test]
     fn parts_come_back_byte_for_byte(
-        bodies in proptest::collection::vec(proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), Just(b'-'), any::<u8>()], 0..60), 0..6),
+        mut bodies in proptest::collection::vec(proptest::collection::vec(prop_oneof![Just(b'\n'), Just(b'\r'), Just(b'-'), any::<u8>()], 0..60), 0..6),
         crlf in any::<bool>(),
     ) {
         let end: &[u8] = if crlf { b"\r\n" } else { b"\n" };
         let mut user = [b"MIME-Version: 1.0", end, b"Content-Type: multipart/mixed; boundary=0123456789abcdef", end, end].concat();
-        for body in &bodies {
-            user.extend([b"--0123456789abcdef", end, b"Content-Type: text/x-shellscript", end, end, body, end].concat());
+        for body in &mut bodies {
+            // Before a bare line feed it would be half of a line end.
+            while !crlf && body.last() == Some(&b'\r') {
+                body.pop();
+            }
+            user.extend([b"--0123456789abcdef", end, b"Content-Type: text/x-shellscript", end, end, body.as_slice(), end].concat());
         }
         user.extend([b"--0123456789abcdef--", end].concat());
         let merged = merge(&user, Some(&managed())).unwrap().unwrap();
         let Format::Multipart(multipart) = format(&merged).unwrap() else { panic!("no multipart") };
         prop_assert_eq!(multipart.parts.len(), bodies.len() + 1);
         for (part, body) in multipart.parts.iter().zip(&bodies) {
-            let expected = [b"Content-Type: text/x-shellscript", end, end, body].concat();
+            let expected = [b"Content-Type: text/x-shellscript", end, end, body.as_slice()].concat();
             prop_assert_eq!(part.as_ref(), expected.as_slice());
         }
     }
