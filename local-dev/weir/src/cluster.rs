@@ -12,8 +12,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use weir_api::{Kind, conditions, labels};
 
-/// The field manager of what `weir` applies.
+/// The field manager of the definitions.
 const MANAGER: &str = "weir-cli";
+/// The field manager of manifests: that of `kubectl apply --server-side`, so that whoever goes on with kubectl meets no
+/// conflicts.
+const KUBECTL: &str = "kubectl";
 /// How long a definition may take to be served.
 const ESTABLISHED: Duration = Duration::from_secs(30);
 /// At most this many objects of a kind are listed.
@@ -97,7 +100,7 @@ async fn apply_one(client: &Client, object: &DynamicObject) -> anyhow::Result<Ap
         Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    match api.patch(&name, &PatchParams::apply(MANAGER).force(), &Patch::Apply(object)).await {
+    match api.patch(&name, &PatchParams::apply(KUBECTL).force(), &Patch::Apply(object)).await {
         Ok(object) => Ok(Applied { resource, object }),
         Err(error) => bail!("the cluster refused {what}: {}", explain(&error)),
     }

@@ -92,7 +92,15 @@ pub fn run(checkout: &Checkout, args: &Args) -> anyhow::Result<Exit> {
     }
     let width = files.iter().map(|path| part_of(path).len()).max().unwrap_or_default();
     let several = files.len() > 1;
-    let show = |part: &str, line: &str| if several { say!("{part:<width$} | {line}") } else { say!("{line}") };
+    let show = |part: &str, line: &str| {
+        // A log may repeat what others have sent; it must not move the cursor.
+        let line: String = line.chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect();
+        if several {
+            say!("{part:<width$} | {line}");
+        } else {
+            say!("{line}");
+        }
+    };
     let mut followed = vec![];
     for path in files {
         let (lines, end) = tail(&path, args.lines).with_context(|| format!("cannot read {}", path.display()))?;

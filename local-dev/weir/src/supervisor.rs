@@ -295,6 +295,8 @@ fn spawn(spec: &Spec, log: &Path) -> anyhow::Result<Child> {
     let out = logs::open(log).with_context(|| format!("cannot write {}", log.display()))?;
     let mut command = Command::new(&spec.program);
     command.args(&spec.args).stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).process_group(0);
+    // It writes to a file.
+    command.env("NO_COLOR", "1");
     for (name, value) in &spec.env {
         match value {
             Some(value) => command.env(name, value),

@@ -303,13 +303,14 @@ impl Up<'_> {
         }
         self.line("");
         self.line("Try, with KUBECONFIG as above (without kubectl, ./weir status shows the objects):");
-        let file = places.sample.as_deref().map(quoted).unwrap_or_default();
-        self.line("  kubectl get -n weir-demo regions,identities,networks,securitygroups,servers");
+        self.line("  kubectl get regions,identities,networks,securitygroups,servers");
         self.line("  kubectl explain server.spec");
         if let Some(url) = &places.openstack {
             self.line(&format!("  curl -s {url}/_sim/counts    # what the cloud holds"));
         }
-        self.line(&format!("  kubectl delete -f {file}    # and it is empty again"));
+        self.line(
+            "  kubectl delete regions,identities,networks,securitygroups,servers --all    # and it is empty again",
+        );
         self.line("Or kill any process (./weir status has the numbers): it comes back, and nothing is lost.");
         self.line("");
     }

@@ -345,3 +345,27 @@ fn a_stack_goes_on_from_its_data() {
     assert_eq!(second["objects"].as_array().unwrap().len(), 5);
     assert!(second["objects"].as_array().unwrap().iter().all(|object| object["available"] == true), "{second:#}");
 }
+
+#[test]
+fn kubernetes_and_nats_from_elsewhere_take_the_place_of_ours() {
+    let (elsewhere, home) = (Home::new(), Home::new());
+    elsewhere.ok(&["up", "--detach", "--no-sample"]);
+    let places = elsewhere.status()["places"].clone();
+    let (kubeconfig, nats) = (places["kubeconfig"].as_str().unwrap(), places["nats"].as_str().unwrap());
+    let args = ["up", "--detach", "--no-openstack-sim", "--kubeconfig", kubeconfig, "--nats", nats];
+    let up = home
+        .weir(&args)
+        .env("WEIR_NATS_USER", "weir")
+        .env("WEIR_NATS_PASSWORD_FILE", elsewhere.path("run/nats-password"))
+        .output()
+        .unwrap();
+    let said = format!("{}{}", text(&up.stdout), text(&up.stderr));
+    assert!(up.status.success() && said.contains("No sample is applied"), "{said}");
+    let status = home.status();
+    let names: Vec<_> = status["parts"].as_array().unwrap().iter().map(|part| part["name"].as_str().unwrap()).collect();
+    assert_eq!(names, PARTS[3..]);
+    assert!(status["parts"].as_array().unwrap().iter().all(|part| part["well"] == true), "{status:#}");
+    // What is not ours goes on.
+    home.ok(&["down"]);
+    assert!(elsewhere.is_ready());
+}
