@@ -1,2 +1,5 @@
-//! identity
-fn main() {}
+//! The identity function as a process.
+
+fn main() -> std::process::ExitCode {
+    weir_function_runtime::run::main(weir_identity::Identities)
+}
