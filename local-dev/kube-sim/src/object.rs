@@ -31,10 +31,6 @@ impl Object {
         self.revision
     }
 
-    pub fn order(&self) -> Order {
-        self.order
-    }
-
     /// The JSON text, made at the first use.
     pub fn encoded(&self) -> Bytes {
         self.encoded.get_or_init(|| wire::encode_bytes(&self.value, self.order)).clone()

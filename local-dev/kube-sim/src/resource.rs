@@ -222,12 +222,6 @@ impl Registry {
         self.groups.iter().flat_map(|g| &g.versions).flat_map(|v| &v.resources).find(|r| r.table == *table)
     }
 
-    /// A resource by kind, as an owner reference names it.
-    pub fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        self.group(group)?.versions.iter().find(|v| v.name == version)?.resources.iter().find(|r| r.kind == kind)
-    }
-
     /// The OpenAPI documents, made when they are first asked for.
     pub fn documents(&self) -> &openapi::Documents {
         self.documents.get_or_init(|| openapi::Documents::build(&self.definitions))

@@ -269,11 +269,6 @@ impl Fields {
         self.requirements.iter().map(|(k, _, _)| k.as_str())
     }
 
-    /// The value a field must have, if the selector says so.
-    pub fn exact(&self, key: &str) -> Option<&str> {
-        self.requirements.iter().find(|(k, equal, _)| *equal && k == key).map(|(_, _, v)| v.as_str())
-    }
-
     /// Matches with `get` reading a field's text; an absent field reads as empty.
     pub fn matches(&self, get: impl Fn(&str) -> String) -> bool {
         self.requirements.iter().all(|(key, equal, value)| (get(key) == *value) == *equal)

@@ -130,19 +130,16 @@ impl Status {
 
     /// 422 with causes. `kind` is the Kind (not the resource), as the real server has it here.
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
-        let mut message = format!("{} \"{name}\" is invalid: ", qualified(kind, group));
-        if causes.len() == 1 {
-            push_cause(&mut message, &causes[0]);
-        } else {
-            message.push('[');
-            for (i, cause) in causes.iter().enumerate() {
-                if i > 0 {
-                    message.push_str(", ");
-                }
-                push_cause(&mut message, cause);
+        let mut texts: Vec<String> = Vec::new();
+        for cause in &causes {
+            // Said twice in the causes, it is said once in the message.
+            let text = format!("{}: {}", cause.field, cause.message);
+            if !texts.contains(&text) {
+                texts.push(text);
             }
-            message.push(']');
         }
+        let joined = if texts.len() == 1 { texts.concat() } else { format!("[{}]", texts.join(", ")) };
+        let message = format!("{} \"{name}\" is invalid: {joined}", qualified(kind, group));
         let mut status = Self::new(422, "Invalid", message).with(group, kind, name);
         if let Some(details) = &mut status.details {
             details.causes = causes;
@@ -172,10 +169,6 @@ impl Status {
 
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
-    }
-
-    pub fn unavailable(message: impl Into<String>) -> Self {
-        Self::new(503, "ServiceUnavailable", message)
     }
 
     pub fn resource_version_too_large(wanted: u64, current: u64) -> Self {
@@ -271,12 +264,6 @@ fn cause_json(cause: &Cause) -> String {
         parts.push(format!(r#""field":{}"#, quote(&cause.field)));
     }
     format!("{{{}}}", parts.join(","))
-}
-
-fn push_cause(out: &mut String, cause: &Cause) {
-    out.push_str(&cause.field);
-    out.push_str(": ");
-    out.push_str(&cause.message);
 }
 
 fn quote(text: &str) -> String {

@@ -53,7 +53,6 @@ pub struct WriteOptions {
     pub dry_run: bool,
     /// The field manager: given, or the first part of the User-Agent.
     pub manager: String,
-    pub manager_given: bool,
     pub validation: FieldValidation,
     pub force: bool,
 }
@@ -93,7 +92,7 @@ impl WriteOptions {
         }
         let agent = user_agent.split('/').next().unwrap_or_default();
         let manager: String = given.unwrap_or(if agent.is_empty() { "unknown" } else { agent }).chars().take(128).collect();
-        Ok(WriteOptions { dry_run, manager, manager_given: given.is_some(), validation, force: force.is_some_and(|f| f == "true" || f == "1") })
+        Ok(WriteOptions { dry_run, manager, validation, force: force.is_some_and(|f| f == "true" || f == "1") })
     }
 }
 

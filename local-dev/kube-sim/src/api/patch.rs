@@ -68,8 +68,8 @@ pub fn patch(cluster: &Cluster, target: &Target, form: Form, body: Body<'_>, opt
         let (value, found) = finish(target, patched.map_err(|e| failed(&e))?, options)?;
         warnings = found;
         Ok(value)
-    })?;
-    Ok(answer.warn(warnings))
+    });
+    write::warned(answer, warnings)
 }
 
 /// Checks a patched object and gives it the form of its kind.
@@ -103,8 +103,10 @@ fn check_type(resource: &Resource, value: &Value) -> Result<(), Status> {
 /// Server-side apply: creates the object if there is none.
 fn apply(cluster: &Cluster, target: &Target, body: Body<'_>, options: &WriteOptions) -> Result<Answer, Status> {
     let resource = &target.resource;
-    let mut wanted = decode::yaml(body.bytes)
-        .or_else(|_| decode::json(body.bytes).map(|d| d.value))
+    // JSON first: it is what clients send, and the YAML reader refuses duplicate keys, which are allowed here.
+    let mut wanted = decode::json(body.bytes)
+        .map(|d| d.value)
+        .or_else(|_| decode::yaml(body.bytes))
         .map_err(|why| Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: yaml: {why}")))?;
     check_applied(target, &mut wanted)?;
     // The object may come to be, or cease to be, between the look and the write: then the other way is tried.
@@ -152,7 +154,8 @@ fn check_applied(target: &Target, wanted: &mut Value) -> Result<(), Status> {
     if object::meta_str(wanted, "name").is_empty() {
         object::set_meta(wanted, "name", json!(target.name));
     }
-    input::check_place(wanted, resource.namespaced, &target.namespace, Some(&target.name))
+    // The namespace stays as it was sent: errors show it so.
+    input::check_place(&mut wanted.clone(), resource.namespaced, &target.namespace, Some(&target.name))
 }
 
 fn apply_new(cluster: &Cluster, target: &Target, wanted: &Value, options: &WriteOptions) -> Result<Answer, Status> {

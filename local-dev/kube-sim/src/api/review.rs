@@ -33,7 +33,28 @@ pub fn review(cluster: &Cluster, group: &str, plural: &str, user: Option<&User>,
         ("authorization.k8s.io", "selfsubjectrulesreviews") => "SelfSubjectRulesReview",
         _ => return None,
     };
-    Some(decode(body).map(|asked| Answer::of(201, answer(cluster, group, kind, user, &asked), false)))
+    Some(decode(body).and_then(|asked| {
+        if kind.ends_with("AccessReview") {
+            check_attributes(group, &asked)?;
+        }
+        Ok(Answer::of(201, answer(cluster, group, kind, user, &asked), false))
+    }))
+}
+
+/// An access review asks about a resource or about a path.
+fn check_attributes(group: &str, asked: &Value) -> Result<(), Status> {
+    let part = |key: &str| asked.pointer(&format!("/spec/{key}")).filter(|v| !v.is_null());
+    let cause = match (part("resourceAttributes"), part("nonResourceAttributes")) {
+        (None, None) => {
+            let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            field::invalid("spec.resourceAttributes", &Value::Null, detail)
+        }
+        (Some(_), Some(path)) => {
+            field::invalid("spec.nonResourceAttributes", path, "cannot be specified in combination with resourceAttributes")
+        }
+        _ => return Ok(()),
+    };
+    Err(Status::invalid(group, "", "", vec![cause]))
 }
 
 fn answer(cluster: &Cluster, group: &str, kind: &str, user: Option<&User>, asked: &Value) -> Value {

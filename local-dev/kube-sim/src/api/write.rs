@@ -34,8 +34,7 @@ pub fn create(cluster: &Cluster, target: &Target, body: Body<'_>, options: &Writ
     let name = (!target.name.is_empty()).then_some(target.name.as_str());
     input::check_place(&mut value, target.resource.namespaced, &target.namespace, name)?;
     admit(cluster, &target.resource, &target.namespace, object::meta_str(&value, "name"))?;
-    let answer = insert(cluster, &target.resource, value, options, None)?;
-    Ok(answer.warn(input.warnings))
+    warned(insert(cluster, &target.resource, value, options, None), input.warnings)
 }
 
 /// Whether objects may be created here at all.
@@ -169,7 +168,7 @@ fn validate(resource: &Resource, value: &Value, old: Option<&Value>, name: &str)
             causes
         }
     };
-    if causes.is_empty() { Ok(()) } else { Err(Status::invalid(&resource.group, &resource.kind, name, causes)) }
+    if causes.is_empty() { Ok(()) } else { Err(Status::invalid(resource.storage_group(), &resource.kind, name, causes)) }
 }
 
 /// How an update came to be: what differs between PUT and PATCH.
@@ -186,8 +185,19 @@ pub fn update(cluster: &Cluster, target: &Target, body: Body<'_>, options: &Writ
     let input = input::object(&target.resource, body.content_type, body.bytes, options.validation)?;
     let mut value = input.value;
     input::check_place(&mut value, target.resource.namespaced, &target.namespace, Some(&target.name))?;
-    let answer = change(cluster, target, options, How::Put, |_| Ok(value.clone()))?;
-    Ok(answer.warn(input.warnings))
+    warned(change(cluster, target, options, How::Put, |_| Ok(value.clone())), input.warnings)
+}
+
+/// Warnings go out with a failure, too.
+pub fn warned(outcome: Result<Answer, Status>, mut warnings: Vec<String>) -> Result<Answer, Status> {
+    match outcome {
+        Ok(answer) => Ok(answer.warn(warnings)),
+        Err(mut status) => {
+            warnings.append(&mut status.warnings);
+            status.warnings = warnings;
+            Err(status)
+        }
+    }
 }
 
 /// Changes a stored object: computes the new one from the current (in the requested version), and tries again when it has moved meanwhile.

@@ -39,10 +39,16 @@ fn known_fields(flavour: &Flavour) -> Option<&'static [&'static str]> {
 /// Removes and names fields that the kind does not have.
 pub fn prune(flavour: &Flavour, value: &mut Value) -> Vec<String> {
     let (Some(known), Some(map)) = (known_fields(flavour), value.as_object_mut()) else { return Vec::new() };
-    let unknown: Vec<String> =
+    let mut unknown: Vec<String> =
         map.keys().filter(|k| !["kind", "apiVersion", "metadata"].contains(&k.as_str()) && !known.contains(&k.as_str())).cloned().collect();
     for key in &unknown {
         map.remove(key);
+    }
+    if let (Flavour::Definition, Some(spec)) = (flavour, map.get_mut("spec").and_then(Value::as_object_mut)) {
+        const SPEC: [&str; 6] = ["conversion", "group", "names", "preserveUnknownFields", "scope", "versions"];
+        let unknown_in_spec: Vec<String> = spec.keys().filter(|k| !SPEC.contains(&k.as_str())).cloned().collect();
+        spec.retain(|k, _| SPEC.contains(&k.as_str()));
+        unknown.extend(unknown_in_spec.into_iter().map(|k| format!("spec.{k}")));
     }
     unknown
 }

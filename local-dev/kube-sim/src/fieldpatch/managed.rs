@@ -3,6 +3,7 @@
 use super::Writer;
 use super::set::FieldSet;
 use serde_json::{Map, Value};
+use std::fmt::Write as _;
 
 /// How a manager came to own its fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,10 +61,10 @@ impl Entry {
     pub(super) fn shown(&self) -> String {
         let mut text = format!("{:?}", self.manager);
         if !self.subresource.is_empty() {
-            text.push_str(&format!(" with subresource {:?}", self.subresource));
+            let _ = write!(text, " with subresource {:?}", self.subresource);
         }
         if self.operation == Operation::Update {
-            text.push_str(&format!(" using {}", self.api_version));
+            let _ = write!(text, " using {}", self.api_version);
         }
         text
     }

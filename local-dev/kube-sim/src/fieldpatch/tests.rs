@@ -1,6 +1,6 @@
 //! Patches and ownership, against what a real server was seen to do.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value, clippy::cmp_owned)]
 
 use super::{Error, Writer, apply, json_patch, merge_patch, strategic_merge, track_update};
 use crate::schema::Schema;

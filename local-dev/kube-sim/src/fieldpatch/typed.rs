@@ -4,7 +4,7 @@
 use super::set::{FieldSet, shown};
 use crate::schema::{ListType, Node, Schema, Type};
 use serde_json::{Map, Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 /// Metadata, which every kind has.
@@ -229,9 +229,9 @@ fn differ(shape: Shape<'_>, old: Option<&Value>, new: Option<&Value>, path: &mut
     for (element, value, _) in &before {
         old_by_element.entry(element.clone()).or_insert(value);
     }
-    let mut seen = HashMap::new();
+    let mut seen = HashSet::new();
     for (element, value, child_shape) in after {
-        if seen.insert(element.clone(), ()).is_some() {
+        if !seen.insert(element.clone()) {
             continue;
         }
         let old = old_by_element.remove(&element);
@@ -330,7 +330,7 @@ fn misfit(shape: Shape<'_>, value: &Value, path: &mut String, problems: &mut Vec
         }
         Value::Array(list) => {
             let keyed = shape.0.filter(|node| node.list_type == ListType::Map);
-            let mut seen = HashMap::new();
+            let mut seen = HashSet::new();
             for (i, item) in list.iter().enumerate() {
                 if let Some(node) = keyed {
                     let key = node.list_key(item);
@@ -343,11 +343,12 @@ fn misfit(shape: Shape<'_>, value: &Value, path: &mut String, problems: &mut Vec
                 }
                 let element = shape.element(item);
                 let apart = shape.parts(value) == Parts::Items;
-                if apart && seen.insert(element.clone(), ()).is_some() {
+                if apart && !seen.insert(element.clone()) {
                     problems.push(format!("{path}: duplicate entries for key {}", shown(&element)));
                     continue;
                 }
-                path.push_str(&if apart { shown(&element) } else { format!("[{i}]") });
+                let segment = if apart { shown(&element) } else { format!("[{i}]") };
+                path.push_str(&segment);
                 misfit(shape.items(), item, path, problems);
                 path.truncate(length);
             }

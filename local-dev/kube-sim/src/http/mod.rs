@@ -150,6 +150,10 @@ fn anonymous_denial(cluster: &Cluster, incomer: &Incomer) -> Status {
             );
             Status::forbidden(&resource.group, &resource.plural, &target.name, &why)
         }
+        Path::Review { group, plural } => {
+            let why = format!("User {USER:?} cannot create resource {plural:?} in API group {group:?} at the cluster scope");
+            Status::forbidden(&group, &plural, "", &why)
+        }
         _ => Status::forbidden_path(USER, &incomer.method.as_str().to_lowercase(), &incomer.path),
     }
 }
@@ -187,6 +191,9 @@ async fn dispatch(cluster: Arc<Cluster>, incomer: Incomer, body: Incoming, plain
             let Some(verb) = Verb::of(&incomer.method, &target, watch || incomer.query.flag("watch")) else {
                 return Ok(plain.status(&Status::method_not_allowed()));
             };
+            if verb == Verb::Create && target.resource.is_custom() && target.resource.namespaced && target.namespace.is_empty() {
+                return Ok(respond::plain_text(StatusCode::NOT_FOUND, "404 page not found\n"));
+            }
             call(cluster, incomer, target, verb, body).await
         }
         Path::Review { group, plural } => {
@@ -281,7 +288,7 @@ async fn perform(
     let request = RequestBody { content_type: incomer.header(header::CONTENT_TYPE), bytes: body };
     let include = respond::include(query, &responder.accept)?;
     let options = |kind: &str, apply: bool| WriteOptions::parse(query, kind, apply, &incomer.user_agent);
-    route::check_subresource(target, verb, cluster)?;
+    route::check_subresource(target, verb)?;
     match verb {
         Verb::Get => {
             read::wait_for_revision(cluster, read::parse_revision(query.text("resourceVersion")).ok()).await?;

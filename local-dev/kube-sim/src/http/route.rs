@@ -5,7 +5,6 @@ use std::sync::Arc;
 use http::Method;
 
 use crate::api::Target;
-use crate::cluster::Cluster;
 use crate::resource::{Flavour, Registry, Resource};
 use crate::status::Status;
 
@@ -115,7 +114,7 @@ impl Verb {
 }
 
 /// Whether the verb makes sense at this place.
-pub fn check_subresource(target: &Target, verb: Verb, cluster: &Cluster) -> Result<(), Status> {
+pub fn check_subresource(target: &Target, verb: Verb) -> Result<(), Status> {
     let resource = &target.resource;
     let (group, plural) = (&resource.group, &resource.plural);
     if target.name.is_empty() && matches!(verb, Verb::Update | Verb::Patch) {
@@ -135,8 +134,6 @@ pub fn check_subresource(target: &Target, verb: Verb, cluster: &Cluster) -> Resu
         return if verb == Verb::Create { Ok(()) } else { Err(Status::method_not_allowed()) };
     }
     if !resource.subresources().contains(&sub) {
-        // The real server looks for the object under the longer name, and does not find it.
-        let _ = cluster;
         return Err(Status::not_found(group, plural, &target.name));
     }
     match verb {

@@ -2,6 +2,7 @@
 
 use super::node::Node;
 use serde_json::Value;
+use std::fmt::Write as _;
 
 /// Members of every object with an identity of its own: never pruned.
 const IDENTITY: [&str; 3] = ["apiVersion", "kind", "metadata"];
@@ -66,7 +67,9 @@ fn drop_nulls(node: &Node, value: &mut Value) {
         }
         Value::Array(list) => {
             if let Some(items) = &node.items {
-                list.iter_mut().for_each(|item| drop_nulls(items, item));
+                for item in list {
+                    drop_nulls(items, item);
+                }
             }
         }
         _ => {}
@@ -116,7 +119,7 @@ fn walk(node: &Node, value: &mut Value, has_identity: bool, path: &mut String, r
         Value::Array(list) => {
             if let Some(items) = &node.items {
                 for (i, item) in list.iter_mut().enumerate() {
-                    path.push_str(&format!("[{i}]"));
+                    let _ = write!(path, "[{i}]");
                     walk(items, item, items.embedded, path, removed);
                     path.truncate(length);
                 }

@@ -5,7 +5,7 @@
 //!
 //! 1. [`Schema::prune`] removes the fields that the schema does not declare and says which,
 //! 2. [`Schema::default`] fills in defaults and drops nulls which are not allowed to be there,
-//! 3. [`Schema::validate`] says what is wrong, as causes of a 422.
+//! 3. [`Schema::validate_after`] says what is wrong, as causes of a 422.
 //!
 //! Invariants: pruning and defaulting are idempotent; causes come in a fixed order (own checks of a value, then its children by name),
 //! which the real server does not promise; validation of any object takes time bounded by the object's size and the CEL budget.
@@ -60,15 +60,11 @@ impl Schema {
         defaults::prune(&self.root, object)
     }
 
-    /// Everything that is wrong with `object`; `old` is the stored object of an update.
+    /// Everything that is wrong with `object`, after other checks (of metadata) have found `causes`; `old` is the stored object of an
+    /// update.
     ///
     /// On an update, values which have not changed are not held against the writer (ratcheting), and transition rules see `oldSelf`.
-    pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        self.validate_after(object, old, Vec::new())
-    }
-
-    /// As [`Schema::validate`], after other checks (of metadata) have found `causes`: those that leave the structure in doubt also keep
-    /// the CEL rules from being evaluated.
+    /// Causes that leave the structure in doubt, earlier ones included, keep the CEL rules from being evaluated.
     pub fn validate_after(&self, object: &Value, old: Option<&Value>, mut causes: Vec<Cause>) -> Vec<Cause> {
         validate::validate(&self.root, object, old, &mut causes);
         if self.has_rules {

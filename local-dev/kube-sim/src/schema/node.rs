@@ -62,6 +62,9 @@ pub(crate) struct Bound {
 }
 
 /// One node of a structural schema, or one branch of `allOf`, `anyOf`, `oneOf`, `not`.
+///
+/// Where the schema language has a flag, so has a node.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Node {
     pub kind: Option<Type>,

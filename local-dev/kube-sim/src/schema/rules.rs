@@ -7,6 +7,7 @@ use super::cause::{Cause, ROOT};
 use super::cel::{Error, Meter, Reason, Rule, Val};
 use super::node::{Node, Type};
 use serde_json::Value;
+use std::fmt::Write as _;
 
 /// What all rules over one object may cost.
 const OBJECT_BUDGET: u64 = 10_000_000;
@@ -47,11 +48,11 @@ impl Walk<'_> {
                     let old = old.and_then(|o| o.get(name)).filter(|_| !node.atomic_map || declared);
                     let length = self.path.len();
                     if !declared {
-                        self.path.push_str(&format!("[{name}]"));
+                        let _ = write!(self.path, "[{name}]");
                     } else if self.path.is_empty() {
                         self.path.push_str(name);
                     } else {
-                        self.path.push_str(&format!(".{name}"));
+                        let _ = write!(self.path, ".{name}");
                     }
                     self.value(schema, &members[name], old);
                     self.path.truncate(length);
@@ -62,7 +63,7 @@ impl Walk<'_> {
                 let old = node.by_key(old);
                 for (i, item) in list.iter().enumerate() {
                     let length = self.path.len();
-                    self.path.push_str(&format!("[{i}]"));
+                    let _ = write!(self.path, "[{i}]");
                     self.value(items, item, node.corresponding(item, &old));
                     self.path.truncate(length);
                 }

@@ -1,6 +1,6 @@
 //! Against what a real server was seen to answer (`testdata`), and the rules that Weir's own kinds have.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::needless_pass_by_value, clippy::cmp_owned)]
 
 use super::{Cause, Schema};
 use proptest::prelude::*;
@@ -31,7 +31,11 @@ fn compile(spec: Value) -> Result<Schema, Vec<Cause>> {
 fn problems(schema: &Schema, spec: Value, old: Option<Value>) -> Vec<String> {
     let object = json!({"apiVersion": "a/v1", "kind": "K", "metadata": {"name": "n"}, "spec": spec});
     let old = old.map(|spec| json!({"apiVersion": "a/v1", "kind": "K", "metadata": {"name": "n"}, "spec": spec}));
-    schema.validate(&object, old.as_ref()).iter().map(|c| format!("{}: {}", c.field, c.message)).collect()
+    schema
+        .validate_after(&object, old.as_ref(), Vec::new())
+        .iter()
+        .map(|c| format!("{}: {}", c.field, c.message))
+        .collect()
 }
 
 /// A schema whose spec is one value, `x`, with one rule.
@@ -53,7 +57,7 @@ fn objects_are_pruned_defaulted_and_refused_as_by_a_real_server() {
         let unknown: Vec<String> =
             schema.prune(&mut object).iter().map(|path| format!("unknown field {path:?}")).collect();
         schema.default(&mut object);
-        let found: BTreeSet<_> = schema.validate(&object, None).iter().map(triple).collect();
+        let found: BTreeSet<_> = schema.validate_after(&object, None, Vec::new()).iter().map(triple).collect();
         let expected = row.get("causes").map(set).unwrap_or_default();
         if found != expected {
             wrong.push(format!("{name}:\n  got {found:#?}\n  want {expected:#?}"));
@@ -108,7 +112,7 @@ fn causes_come_in_the_same_order_every_time() {
     let schema = widget();
     let object =
         json!({"metadata": {"name": "n"}, "spec": {"size": "huge", "replicas": 11, "code": "X", "tags": ["a", "a"]}});
-    let fields: Vec<String> = schema.validate(&object, None).into_iter().map(|c| c.field).collect();
+    let fields: Vec<String> = schema.validate_after(&object, None, Vec::new()).into_iter().map(|c| c.field).collect();
     assert_eq!(fields, ["spec.code", "spec.replicas", "spec.size", "spec.owner", "spec.tags[1]", "<nil>"]);
 }
 
@@ -235,6 +239,24 @@ fn the_rules_of_weirs_kinds_hold_and_break_where_they_should() {
     assert_eq!(one(json!({"protocol": "udp", "pool": {"proxyProtocolV2": true}})), 1);
     assert_eq!(one(json!({"protocol": "udp", "idleTimeoutSeconds": 1, "pool": {"proxyProtocolV2": true}})), 2);
     assert_eq!(one(json!({"protocol": "tcp", "idleTimeoutSeconds": 1, "pool": {"proxyProtocolV2": true}})), 0);
+}
+
+/// Every version of every definition that Weir ships.
+#[test]
+fn weirs_own_definitions_are_structural_and_their_rules_affordable() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../infra/crds");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let definition: Value = serde_yaml_ng::from_str(&text).unwrap();
+        for version in definition["spec"]["versions"].as_array().into_iter().flatten() {
+            Schema::compile(&version["schema"]["openAPIV3Schema"])
+                .unwrap_or_else(|c| panic!("{}: {c:#?}", path.display()));
+            count += 1;
+        }
+    }
+    assert!(count >= 10, "only {count} versions");
 }
 
 /// Rules over a string `x`, each true.
@@ -389,8 +411,8 @@ proptest! {
         let mut again = object.clone();
         schema.default(&mut again);
         prop_assert_eq!(&again, &object);
-        schema.validate(&object, None);
-        prop_assert!(schema.validate(&object, Some(&object)).is_empty());
+        schema.validate_after(&object, None, Vec::new());
+        prop_assert!(schema.validate_after(&object, Some(&object), Vec::new()).is_empty());
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Walk<'_> {
         }
         match &node.format {
             Some(format) if !value.is_null() && !value.is_string() && !value.is_array() => {
-                self.wrong_type(format, format_name(value))
+                self.wrong_type(format, format_name(value));
             }
             _ => self.wrong_type(kind.name(), type_name(value)),
         }

@@ -290,15 +290,6 @@ impl Store {
         self.lock().uids.get(uid).cloned()
     }
 
-    /// Every table that holds objects in `namespace`.
-    pub fn tables_in(&self, namespace: &str) -> Vec<TableName> {
-        let inner = self.lock();
-        let mut names: Vec<TableName> =
-            inner.tables.iter().filter(|(_, t)| t.objects.keys().any(|k| k.namespace == namespace)).map(|(n, _)| n.clone()).collect();
-        names.sort();
-        names
-    }
-
     /// The next thing for the garbage collector, without waiting.
     pub fn take_work(&self) -> Option<Work> {
         self.lock().work.pop_front()

@@ -88,8 +88,7 @@ impl<'n> Ty<'n> {
     /// Whether both are known, and are not the same.
     fn differs(self, other: Ty<'n>) -> bool {
         match (self.name(), other.name()) {
-            (Some("null"), _) | (_, Some("null")) => false,
-            (Some("map" | "object"), Some("map" | "object")) => false,
+            (Some("null"), _) | (_, Some("null")) | (Some("map" | "object"), Some("map" | "object")) => false,
             (Some(a), Some(b)) => a != b,
             _ => false,
         }
@@ -375,7 +374,7 @@ fn operator<'n>(id: u64, name: &str, facts: &[Fact<'n>]) -> Option<Result<Fact<'
         (operators::SUBSTRACT | operators::MULTIPLY | operators::DIVIDE | operators::MODULO, [a, b]) => {
             let times = matches!(a.ty, Ty::Timestamp | Ty::Duration);
             let number = matches!(a.ty, Ty::Int | Ty::Uint | Ty::Double | Ty::Dyn);
-            if a.ty.differs(b.ty) && !times || !(number || times) {
+            if !times && (a.ty.differs(b.ty) || !number) {
                 return Some(no_match(id, name, facts));
             }
             plus(if times { Ty::Dyn } else { a.ty }, 1, 1)

@@ -161,13 +161,11 @@ impl<'a> Scope<'a, '_> {
                 }
                 Ok::<_, Error>(Some(scope.with(&c.iter_var, item, |scope| scope.eval(&c.loop_step))))
             })?;
-            match step {
-                Some(result) => accumulator = result,
-                None => {
-                    accumulator = Ok(current);
-                    break;
-                }
-            }
+            let Some(result) = step else {
+                accumulator = Ok(current);
+                break;
+            };
+            accumulator = result;
         }
         let accumulator = accumulator?;
         self.with(&c.accu_var, accumulator, |scope| scope.eval(&c.result))
@@ -230,7 +228,7 @@ impl<'a> Scope<'a, '_> {
             && self.variable(space).is_none()
         {
             let args = self.eval_all(args)?;
-            return functions::call(&format!("{space}.{name}"), args, self.meter);
+            return functions::call(&format!("{space}.{name}"), &args, self.meter);
         }
         if let Some(target) = target {
             return self.method(name, target, args);
@@ -251,9 +249,7 @@ impl<'a> Scope<'a, '_> {
                 Some(value) => Ok(value),
                 None => failed(missing(index, container)),
             },
-            (operators::OPT_INDEX, [Val::Optional(None), _]) | (operators::OPT_SELECT, [Val::Optional(None), _]) => {
-                Ok(Val::Optional(None))
-            }
+            (operators::OPT_INDEX | operators::OPT_SELECT, [Val::Optional(None), _]) => Ok(Val::Optional(None)),
             (operators::OPT_INDEX, [Val::Optional(Some(container)), index]) => {
                 Ok(Val::Optional(indexed(container, index)?.map(Box::new)))
             }
@@ -264,7 +260,7 @@ impl<'a> Scope<'a, '_> {
             (operators::OPT_SELECT, [container, Val::String(field)]) => {
                 Ok(Val::Optional(container.field(field)?.map(Box::new)))
             }
-            _ => functions::call(name, values, self.meter),
+            _ => functions::call(name, &values, self.meter),
         }
     }
 
@@ -284,7 +280,7 @@ impl<'a> Scope<'a, '_> {
             _ => {
                 let mut values = vec![target];
                 values.extend(self.eval_all(args)?);
-                functions::call(name, values, self.meter)
+                functions::call(name, &values, self.meter)
             }
         }
     }
@@ -318,7 +314,7 @@ fn compared<'a>(operator: &str, a: &Val<'a>, b: &Val<'a>) -> Result<Val<'a>, Err
     }))
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::float_cmp)]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn indexed<'a>(container: &Val<'a>, index: &Val<'a>) -> Result<Option<Val<'a>>, Error> {
     if container.is_map() {
         let Some(key) = index.as_key() else { return failed("unsupported key type") };

@@ -131,19 +131,19 @@ pub(super) fn is_namespace(name: &str) -> bool {
 }
 
 /// Calls a function or an operator on values.
-pub(super) fn call<'a>(name: &str, args: Vec<Val<'a>>, meter: &mut Meter) -> Result<Val<'a>, Error> {
+pub(super) fn call<'a>(name: &str, args: &[Val<'a>], meter: &mut Meter) -> Result<Val<'a>, Error> {
     meter.pay(args.iter().map(|arg| if matches!(arg, Val::String(_)) { arg.weight() } else { 0 }).sum())?;
-    if let Some(result) = arithmetic(name, &args, meter)
-        .or_else(|| conversion(name, &args))
-        .or_else(|| lists(name, &args, meter))
-        .or_else(|| strings::call(name, &args, meter))
-        .or_else(|| net::call(name, &args))
-        .or_else(|| time::call(name, &args))
-        .or_else(|| quantities(name, &args))
+    if let Some(result) = arithmetic(name, args, meter)
+        .or_else(|| conversion(name, args))
+        .or_else(|| lists(name, args, meter))
+        .or_else(|| strings::call(name, args, meter))
+        .or_else(|| net::call(name, args))
+        .or_else(|| time::call(name, args))
+        .or_else(|| quantities(name, args))
     {
         return result;
     }
-    match (name, args.as_slice()) {
+    match (name, args) {
         ("size", [value]) => {
             value.size().map_or_else(no_overload, |size| Ok(Val::Int(i64::try_from(size).unwrap_or(i64::MAX))))
         }

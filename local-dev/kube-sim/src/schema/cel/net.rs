@@ -92,7 +92,7 @@ pub(crate) fn is_global_unicast(address: IpAddr) -> bool {
     }
 }
 
-fn to_cidr<'a>(value: &Val<'a>) -> Result<(IpAddr, u8), Error> {
+fn to_cidr(value: &Val<'_>) -> Result<(IpAddr, u8), Error> {
     match value {
         Val::Cidr(address, length) => Ok((*address, *length)),
         Val::String(text) => cidr(text)
@@ -101,7 +101,7 @@ fn to_cidr<'a>(value: &Val<'a>) -> Result<(IpAddr, u8), Error> {
     }
 }
 
-fn to_ip<'a>(value: &Val<'a>) -> Result<IpAddr, Error> {
+fn to_ip(value: &Val<'_>) -> Result<IpAddr, Error> {
     match value {
         Val::Ip(address) => Ok(*address),
         Val::String(text) => ip(text)

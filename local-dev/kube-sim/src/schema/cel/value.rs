@@ -98,6 +98,8 @@ const RESERVED: [&str; 18] = [
     "return",
 ];
 
+const ESCAPES: [(&str, &str); 4] = [("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
+
 /// The name of the member that an identifier in a rule stands for: names that CEL cannot spell are escaped.
 pub(crate) fn unescape(identifier: &str) -> Cow<'_, str> {
     let word = identifier.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
@@ -107,8 +109,6 @@ pub(crate) fn unescape(identifier: &str) -> Cow<'_, str> {
     if !identifier.contains("__") {
         return Cow::Borrowed(identifier);
     }
-    const ESCAPES: [(&str, &str); 4] =
-        [("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/")];
     let mut out = String::with_capacity(identifier.len());
     let mut rest = identifier;
     while let Some(first) = rest.chars().next() {
