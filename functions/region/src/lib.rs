@@ -1,1 +1,113 @@
-//! weir-region
+//! Regions: whether a cloud has what Weir needs of it, for the credential it was given (REG-1).
+//!
+//! A Region makes nothing in its cloud. Its function asks the cloud afresh and says in `Available` all that is missing,
+//! each with what to do. While something is missing it asks again every few seconds, since nothing tells Weir when a
+//! cloud has been mended; a changed Region or Secret is an event, and is looked at at once.
+//!
+//! Invariants
+//! - A Region holds its Secret by a finalizer, and goes after its identities: whatever order things are deleted in, the
+//!   credential is there for as long as something in the cloud has to be removed with it.
+//! - The region's VLAN table goes with it, when it is empty.
+
+pub mod decide;
+pub mod observe;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::{Api, Resource, ResourceExt};
+use std::time::Duration;
+use weir_api::conditions::Reason;
+use weir_api::crd::{Identity, Region, RegionStatus, VlanAllocation};
+use weir_api::{Consequence, Kind, Problem, labels, names};
+use weir_function_runtime::{Function, Scope, kubernetes};
+
+/// How soon a region with a fault is looked at again.
+const AGAIN: Duration = Duration::from_secs(5);
+/// The roles of an identity's user when the region names none (IDN-4).
+const ROLES: [&str; 2] = ["member", "load-balancer_member"];
+
+/// The region function.
+pub struct Regions;
+
+impl Function for Regions {
+    type Object = Region;
+
+    async fn reconcile(&self, scope: &Scope, object: &Region, _: &mut RegionStatus) -> Result<(), Problem> {
+        let Some(openstack) = &object.spec.openstack else {
+            return Err(Problem::user_action("only regions of the provider openstack are served"));
+        };
+        let secrets: Api<Secret> = scope.api_in(&openstack.service_account_secret.namespace);
+        if let Some(secret) = get(&secrets, &openstack.service_account_secret.name).await? {
+            kubernetes::hold(&secrets, &secret, &reference(object)).await?;
+        }
+        let observed = observe::observe(scope.open(object).await?).await;
+        let configured = openstack.identity.as_ref().map(|identity| &identity.cluster_roles).filter(|roles| !roles.is_empty());
+        let roles = configured.cloned().unwrap_or_else(|| ROLES.map(str::to_owned).to_vec());
+        let faults = decide::faults(&observed, &roles);
+        if faults.is_empty() {
+            return Ok(());
+        }
+        let mut problem = Problem::retry(faults.join("; ")).with_detail(format!("{observed:?}"));
+        problem.consequence = Consequence::Retry(Some(AGAIN));
+        Err(problem)
+    }
+
+    async fn finalize(&self, scope: &Scope, object: &Region, _: &mut RegionStatus) -> Result<(), Problem> {
+        let name = object.name_any();
+        let selector = ListParams::default().labels(&format!("{}={name}", labels::REGION)).limit(100);
+        let identities = scope.api::<Identity>().list_metadata(&selector).await;
+        let identities = identities.map_err(|error| kubernetes::problem(&error, "looking for the region's identities"))?;
+        match identities.items.len() {
+            0 => {}
+            1 => return Err(Problem::waiting(Reason::Deprovisioning, "still in use; waiting for 1 identity to be deleted")),
+            n => {
+                let message = format!("still in use; waiting for {n} identities to be deleted");
+                return Err(Problem::waiting(Reason::Deprovisioning, message));
+            }
+        }
+        remove_vlans(scope, &name).await?;
+        release_secret(scope, object).await
+    }
+}
+
+/// How the region's Secret names who holds it.
+fn reference(region: &Region) -> String {
+    Kind::Region.reference(&region.name_any())
+}
+
+async fn get<K>(api: &Api<K>, name: &str) -> Result<Option<K>, Problem>
+where
+    K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    api.get_opt(name).await.map_err(|error| kubernetes::problem(&error, "reading the region's Secret"))
+}
+
+async fn release_secret(scope: &Scope, object: &Region) -> Result<(), Problem> {
+    let Some(openstack) = &object.spec.openstack else {
+        return Ok(());
+    };
+    let secrets: Api<Secret> = scope.api_in(&openstack.service_account_secret.namespace);
+    match get(&secrets, &openstack.service_account_secret.name).await? {
+        Some(secret) => kubernetes::release(&secrets, &secret, &reference(object)).await,
+        None => Ok(()),
+    }
+}
+
+/// Removes the region's VLAN table. One that still names networks is kept, with a warning: those VLANs may be in use.
+async fn remove_vlans(scope: &Scope, region: &str) -> Result<(), Problem> {
+    let name = names::vlan_allocation(region);
+    let Some(table) = scope.get::<VlanAllocation>(&name).await? else {
+        return Ok(());
+    };
+    if !table.spec.allocations.is_empty() {
+        tracing::warn!(table = name, "the region's VLAN table still names networks; it is kept");
+        return Ok(());
+    }
+    let preconditions = Preconditions { uid: table.uid(), resource_version: table.resource_version() };
+    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    match scope.api::<VlanAllocation>().delete(&name, &params).await {
+        Ok(_) => Ok(()),
+        Err(error) if kubernetes::is_not_found(&error) => Ok(()),
+        Err(error) => Err(kubernetes::problem(&error, "removing the region's VLAN table")),
+    }
+}

@@ -12,25 +12,14 @@ use std::future::Future;
 use std::sync::Arc;
 use uuid::Uuid;
 use weir_api::crd;
-use weir_api::{Kind, Problem};
+use weir_api::Problem;
+use weir_api::crd::Reconciled;
 use weir_api::conditions::Reason;
 use weir_openstack::{Session, Transport};
 use weir_provider::{Provider, Record, Region};
 
-/// A custom resource that a function reconciles.
-pub trait Reconciled:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + Debug
-    + Serialize
-    + DeserializeOwned
-    + Send
-    + Sync
-    + 'static
-{
-    /// Its kind, as subjects and leases spell it.
-    const KIND: Kind;
-
+/// A custom resource that a function reconciles, with the status that is written for it.
+pub trait Object: Reconciled + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
     /// Its status.
     type Status: Clone + Debug + Default + Serialize + Send + Sync;
 
@@ -38,48 +27,39 @@ pub trait Reconciled:
     fn status(&self) -> Option<&Self::Status>;
 
     /// The conditions in a status.
-    fn conditions(status: &mut Self::Status) -> &mut Vec<Condition>;
+    fn conditions_mut(status: &mut Self::Status) -> &mut Vec<Condition>;
 
     /// Records the generation that a status was decided from.
     fn observe_generation(status: &mut Self::Status, generation: Option<i64>);
-
-    /// Whether its owner asked that nothing be done (OWN-6).
-    fn paused(&self) -> bool;
 }
 
-/// Implements [`Reconciled`] for a kind whose status is laid out as all are.
-macro_rules! reconciled {
-    ($($object:ident, $status:ident, $kind:expr, |$o:ident| $paused:expr;)*) => {$(
-        impl Reconciled for crd::$object {
-            const KIND: Kind = $kind;
+/// Implements [`Object`] for kinds whose status is laid out as all are.
+macro_rules! objects {
+    ($($object:ident, $status:ident;)*) => {$(
+        impl Object for crd::$object {
             type Status = crd::$status;
 
             fn status(&self) -> Option<&Self::Status> {
                 self.status.as_ref()
             }
 
-            fn conditions(status: &mut Self::Status) -> &mut Vec<Condition> {
+            fn conditions_mut(status: &mut Self::Status) -> &mut Vec<Condition> {
                 &mut status.conditions
             }
 
             fn observe_generation(status: &mut Self::Status, generation: Option<i64>) {
                 status.observed_generation = generation;
             }
-
-            fn paused(&self) -> bool {
-                let $o = self;
-                $paused
-            }
         }
     )*};
 }
 
-reconciled! {
-    Region, RegionStatus, Kind::Region, |_o| false;
-    Identity, IdentityStatus, Kind::Identity, |o| o.spec.pause.unwrap_or_default();
-    Network, NetworkStatus, Kind::Network, |o| o.spec.pause.unwrap_or_default();
-    SecurityGroup, SecurityGroupStatus, Kind::SecurityGroup, |o| o.spec.pause.unwrap_or_default();
-    Server, ServerStatus, Kind::Server, |o| o.spec.pause.unwrap_or_default();
+objects! {
+    Region, RegionStatus;
+    Identity, IdentityStatus;
+    Network, NetworkStatus;
+    SecurityGroup, SecurityGroupStatus;
+    Server, ServerStatus;
 }
 
 /// A function: brings the cloud to what one object asks for, or removes what it asked for.
@@ -89,7 +69,7 @@ reconciled! {
 /// what they put into `status` is written by the caller.
 pub trait Function: Send + Sync + 'static {
     /// What it reconciles.
-    type Object: Reconciled;
+    type Object: Object;
 
     /// Whether the object keeps a finalizer while it lives. Only a kind that leaves nothing in a cloud says no.
     const FINALIZER: bool = true;
@@ -99,7 +79,7 @@ pub trait Function: Send + Sync + 'static {
         &self,
         scope: &Scope,
         object: &Self::Object,
-        status: &mut <Self::Object as Reconciled>::Status,
+        status: &mut <Self::Object as Object>::Status,
     ) -> impl Future<Output = Result<(), Problem>> + Send;
 
     /// Removes what the object asked for. `Ok` says that a fresh look has shown that nothing is left (OWN-8).
@@ -107,7 +87,7 @@ pub trait Function: Send + Sync + 'static {
         &self,
         scope: &Scope,
         object: &Self::Object,
-        status: &mut <Self::Object as Reconciled>::Status,
+        status: &mut <Self::Object as Object>::Status,
     ) -> impl Future<Output = Result<(), Problem>> + Send;
 }
 
@@ -151,6 +131,14 @@ impl Scope {
         Api::namespaced(self.kubernetes.clone(), &self.namespace)
     }
 
+    /// Objects of a kind in another namespace: a region's Secret may be anywhere.
+    pub fn api_in<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.kubernetes.clone(), namespace)
+    }
+
     /// Reads one object afresh; `None` if there is none.
     pub async fn get<K>(&self, name: &str) -> Result<Option<K>, Problem>
     where
@@ -170,11 +158,18 @@ impl Scope {
 
     /// The region of that name, with its credential, read afresh (OSC-4).
     pub async fn region_named(&self, name: &str) -> Result<Region, Problem> {
-        let gate = self.gate.clone();
-        let wrap = move |inner: Arc<dyn Transport>| -> Arc<dyn Transport> {
-            Arc::new(GatedTransport::new(inner, gate.clone()))
-        };
+        let wrap = |inner| self.gated(inner);
         self.provider.region(&self.kubernetes, &self.namespace, name, self.id, &wrap).await
+    }
+
+    /// A region that has just been read, with its credential, read afresh.
+    pub async fn open(&self, region: &crd::Region) -> Result<Region, Problem> {
+        let wrap = |inner| self.gated(inner);
+        self.provider.open(&self.kubernetes, region, self.id, &wrap).await
+    }
+
+    fn gated(&self, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
+        Arc::new(GatedTransport::new(inner, self.gate.clone()))
     }
 
     /// The identity that an object's label names, ready to be worked in: realised, and not going away (SRV-4).

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::Secret as KubernetesSecret;
 use kube::Api;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use uuid::Uuid;
 use weir_api::conditions::Reason;
 use weir_api::{Problem, crd};
@@ -85,7 +86,7 @@ impl Provider {
             transport: wrap(self.connection(tls)?),
             tokens: self.tokens.clone(),
             config,
-            call,
+            call: CallTag::new(call),
         })
     }
 
@@ -146,10 +147,19 @@ pub struct Region {
     password: Secret,
     transport: Arc<dyn Transport>,
     tokens: TokenCache,
-    call: Uuid,
+    call: CallTag,
 }
 
 impl Region {
+    /// The same region for a check of it: with tokens that nobody has used before, since a kept one tells of the roles of
+    /// the day it was made, and with a deadline for each answer.
+    #[must_use]
+    pub fn for_a_check(mut self, deadline: Duration) -> Self {
+        self.tokens = TokenCache::default();
+        self.call = self.call.with_deadline(deadline);
+        self
+    }
+
     /// The region's credential on its domain: for users, projects and roles.
     pub fn manager(&self) -> Session {
         self.own(Scope::Domain(self.domain.clone()))
@@ -184,7 +194,7 @@ impl Region {
 
     fn session(&self, credential: Credential, scope: Scope) -> Session {
         let auth = Auth { endpoint: self.config.endpoint.clone(), credential, scope };
-        Session::new(self.transport.clone(), self.tokens.clone(), auth, Interface::Public, CallTag::new(self.call))
+        Session::new(self.transport.clone(), self.tokens.clone(), auth, Interface::Public, self.call.clone())
     }
 }
 

@@ -1,0 +1,75 @@
+//! What is kept of an object: enough to tell whether it changed in a way that matters, and nothing else.
+
+use crate::watched::{Node, Watched};
+use kube::core::{DynamicObject, ObjectMeta};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// An object as a watch showed it, reduced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Which object.
+    pub node: Node,
+    /// Its UID; a new one under an old name is another object.
+    pub uid: String,
+    /// The resource version it was seen at.
+    pub version: String,
+    /// A hash of what its own function acts on (W-1): generation, deletion, finalizers, labels, annotations.
+    pub intent: u64,
+    /// A hash of what others wait for.
+    pub offer: u64,
+    /// Whether it is of use to others now.
+    pub ready: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// What it refers to.
+    pub references: Box<[Node]>,
+}
+
+impl Seen {
+    /// Reduces an object; `None` if it lacks what every stored object has.
+    pub fn of(watched: Watched, object: &DynamicObject) -> Option<Self> {
+        let meta = &object.metadata;
+        let deleting = meta.deletion_timestamp.is_some();
+        let readiness = Watched::readiness(object);
+        let version = meta.resource_version.clone()?;
+        let offer = match watched {
+            // No condition tells of these: whatever changes may matter to who uses them.
+            Watched::Secret => hash(&version),
+            Watched::SshCertificateAuthority => hash((meta.generation, deleting)),
+            // What a region's objects are built with is in its spec.
+            Watched::Region => hash((meta.generation, deleting, class(readiness))),
+            _ => hash((deleting, class(readiness))),
+        };
+        Some(Self {
+            node: Node { watched, namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone()? },
+            uid: meta.uid.clone()?,
+            version,
+            intent: intent(meta),
+            offer,
+            ready: !watched.has_readiness() || readiness == Some("Provisioned"),
+            deleting,
+            references: watched.references(object).into(),
+        })
+    }
+}
+
+/// The reasons that others tell apart: ready, failed, anything else.
+fn class(readiness: Option<&str>) -> u8 {
+    match readiness {
+        Some("Provisioned") => 2,
+        Some("Errored") => 1,
+        _ => 0,
+    }
+}
+
+fn intent(meta: &ObjectMeta) -> u64 {
+    let deletion = meta.deletion_timestamp.as_ref().map(|at| at.0.as_nanosecond());
+    hash((meta.generation, deletion, &meta.finalizers, &meta.labels, &meta.annotations))
+}
+
+/// Only compared within one process, so the hasher may change with the compiler.
+fn hash(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
