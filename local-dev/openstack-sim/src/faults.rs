@@ -197,8 +197,8 @@ struct Armed {
     seen: u64,
     fired: u64,
     chance: StdRng,
-    /// Pages waiting to be repeated, by path.
-    pages: HashMap<String, Reply>,
+    /// Pages waiting to be repeated: by who asked for what, with the marker that asks for the next page.
+    pages: HashMap<String, (String, Reply)>,
 }
 
 /// The faults in force.
@@ -266,7 +266,8 @@ impl Faults {
     /// Every fault with what it has done so far.
     pub fn list(&self) -> Value {
         let inner = self.lock();
-        let row = |armed: &Armed| json!({"id": armed.id, "seen": armed.seen, "fired": armed.fired, "fault": armed.fault});
+        let row =
+            |armed: &Armed| json!({"id": armed.id, "seen": armed.seen, "fired": armed.fired, "fault": armed.fault});
         json!({"faults": inner.1.iter().map(row).collect::<Vec<_>>()})
     }
 
@@ -281,7 +282,9 @@ impl Faults {
                 continue;
             }
             if fault.action == Action::RepeatPage {
-                if let Some(page) = request.param("marker").and_then(|_| armed.pages.remove(&request.path)) {
+                // A page that nobody came back for is forgotten.
+                let kept = armed.pages.remove(&list_key(request));
+                if let Some((_, page)) = kept.filter(|(marker, _)| request.param("marker") == Some(marker)) {
                     armed.fired += 1;
                     plan.faults.push(armed.id);
                     plan.replay.get_or_insert(page);
@@ -318,16 +321,23 @@ impl Faults {
         if request.method != http::Method::GET || reply.status != 200 {
             return reply;
         }
-        let Some(with_next) = with_next_link(service, url, request, &reply) else { return reply };
+        let Some((marker, with_next)) = with_next_link(service, url, request, &reply) else { return reply };
         if let Some(armed) = self.lock().1.iter_mut().find(|armed| armed.id == id) {
-            armed.pages.insert(request.path.clone(), reply);
+            armed.pages.insert(list_key(request), (marker, reply));
         }
         with_next
     }
 }
 
-/// The page with a link to a next one, added if there is none; `None` for what is not a list with something in it.
-fn with_next_link(service: Service, url: &str, request: &Request, reply: &Reply) -> Option<Reply> {
+/// Who asks for what, whichever page of it.
+fn list_key(request: &Request) -> String {
+    let filters = request.query_for_page(0, "", false);
+    format!("{} {filters} {}", request.path, request.header("x-auth-token").unwrap_or_default())
+}
+
+/// The page with a link to a next one, added if there is none, and the marker in that link; `None` for what is not a
+/// list with something in it.
+fn with_next_link(service: Service, url: &str, request: &Request, reply: &Reply) -> Option<(String, Reply)> {
     let Payload::Json(Value::Object(body)) = &reply.payload else { return None };
     let (key, rows) = body.iter().find_map(|(key, value)| {
         let rows = value.as_array().filter(|_| !key.ends_with("_links"))?;
@@ -340,7 +350,8 @@ fn with_next_link(service: Service, url: &str, request: &Request, reply: &Reply)
     let mut body: Map<String, Value> = body.clone();
     match service {
         Service::Image => {
-            body.entry("next").or_insert_with(|| json!(format!("{}?{query}", request.path.trim_start_matches("/image"))));
+            body.entry("next")
+                .or_insert_with(|| json!(format!("{}?{query}", request.path.trim_start_matches("/image"))));
         }
         Service::Identity => {
             if body.get("links").is_none_or(|links| links["next"].is_null()) {
@@ -359,18 +370,15 @@ fn with_next_link(service: Service, url: &str, request: &Request, reply: &Reply)
             }
         }
     }
-    Some(Reply { payload: Payload::Json(Value::Object(body)), ..reply.clone() })
+    let marker = marker.to_owned();
+    Some((marker, Reply { payload: Payload::Json(Value::Object(body)), ..reply.clone() }))
 }
 
 /// Changes an answer; one that has no such field is left alone.
 pub(crate) fn mangle(reply: &mut Reply, mangle: &Mangle) {
     let Payload::Json(body) = &mut reply.payload else { return };
-    let path: Vec<String> = mangle
-        .pointer
-        .split('/')
-        .skip(1)
-        .map(|token| token.replace("~1", "/").replace("~0", "~"))
-        .collect();
+    let path: Vec<String> =
+        mangle.pointer.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
     change(body, &path, mangle.replace.as_ref());
 }
 

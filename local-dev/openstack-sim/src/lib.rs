@@ -42,7 +42,7 @@ mod volume;
 mod wire;
 mod world;
 
-use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -63,7 +63,7 @@ pub enum Error {
     #[error("cannot listen on {address}: {source}")]
     Listen {
         /// The address asked for.
-        address: std::net::SocketAddr,
+        address: SocketAddr,
         /// The system's answer.
         source: io::Error,
     },
@@ -75,6 +75,7 @@ pub enum Error {
 /// A running simulator. Dropping it stops it without waiting; [`Sim::stop`] also waits and keeps the data.
 pub struct Sim {
     shared: Arc<Shared>,
+    address: SocketAddr,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -86,7 +87,10 @@ impl Sim {
         let data = config.data.as_deref().map(persist::load).transpose()?.flatten();
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?;
-        let url = config.public_url.as_deref().map_or_else(|| format!("http://{bound}"), |url| url.trim_end_matches('/').to_owned());
+        let url = config
+            .public_url
+            .as_deref()
+            .map_or_else(|| format!("http://{bound}"), |url| url.trim_end_matches('/').to_owned());
         let config = Arc::new(config);
         let world = World::new(Arc::clone(&config), url.clone(), data);
         let shared = Arc::new(Shared::new(config, url, world));
@@ -94,10 +98,15 @@ impl Sim {
             tokio::spawn(server::run(Arc::clone(&shared), listener)),
             tokio::spawn(persist::keep(Arc::clone(&shared))),
         ];
-        Ok(Self { shared, tasks })
+        Ok(Self { shared, address: bound, tasks })
     }
 
-    /// The base URL, without a slash at its end.
+    /// The address listened on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The base URL that the catalog names, without a slash at its end.
     pub fn url(&self) -> &str {
         &self.shared.url
     }

@@ -70,7 +70,7 @@ async fn main() -> anyhow::Result<()> {
     })
     .await?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    println!("openstack-sim listening on {}", sim.url());
+    println!("openstack-sim listening on http://{}", sim.address());
     tokio::select! {
         _ = terminate.recv() => {}
         interrupted = tokio::signal::ctrl_c() => interrupted.context("cannot wait for an interrupt")?,

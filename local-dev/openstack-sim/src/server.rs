@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Config, Service, admin,
-    connection::Connection,
     compute::Outcome,
+    connection::Connection,
     faults::{self, Action, Answer, Failure, Faults},
     identity,
     journal::{self, Entry, Journal},
@@ -131,7 +131,11 @@ async fn answer(
         let local = peer.ip().is_loopback() || shared.config.expose_admin;
         let reply = match segments.as_slice() {
             ["_sim", rest @ ..] if local => admin::handle(&shared, rest, &request),
-            _ => Reply::text(404, "text/plain", "The services are below /identity, /compute, /network, /image and /volume.\n".into()),
+            _ => Reply::text(
+                404,
+                "text/plain",
+                "The services are below /identity, /compute, /network, /image and /volume.\n".into(),
+            ),
         };
         return Ok(render(reply, None));
     };
@@ -277,7 +281,8 @@ fn render(reply: Reply, asked: Option<(&Request, Service)>) -> hyper::Response<F
     };
     let head = asked.is_some_and(|(request, _)| request.method == Method::HEAD);
     let mut response = hyper::Response::new(Full::new(if head { Bytes::new() } else { body }));
-    *response.status_mut() = http::StatusCode::from_u16(reply.status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    *response.status_mut() =
+        http::StatusCode::from_u16(reply.status).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     if let Some(kind) = kind {
         headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -63,11 +63,16 @@ pub(crate) fn handle(world: &mut World, rest: &[&str], request: &Request) -> Rep
     let Some(caller) = authenticate(world, request) else { return unauthorized(&world.url) };
     let reply = match path {
         ["os-quota-sets", project] => quotas(world, &caller, project, request),
-        [scope, "os-quota-sets", project] if caller.project() == Some(scope) => quotas(world, &caller, project, request),
+        [scope, "os-quota-sets", project] if caller.project() == Some(scope) => {
+            quotas(world, &caller, project, request)
+        }
         [scope, "os-quota-sets", _] if uuid::Uuid::try_parse(scope).is_ok() => Err(Error::bad("Malformed request url")),
         _ => return Reply::json(404, webob(404, "The resource could not be found.")),
     };
-    reply.unwrap_or_else(|error| error.reply()).with("OpenStack-API-Version", "volume 3.0").with("Vary", "OpenStack-API-Version")
+    reply
+        .unwrap_or_else(|error| error.reply())
+        .with("OpenStack-API-Version", "volume 3.0")
+        .with("Vary", "OpenStack-API-Version")
 }
 
 fn quotas(world: &mut World, caller: &Caller, project: &str, request: &Request) -> Result<Reply, Error> {
@@ -80,7 +85,8 @@ fn quotas(world: &mut World, caller: &Caller, project: &str, request: &Request) 
         "GET" => Err(Error::policy("volume_extension:quotas:show")),
         "PUT" if manages => {
             let body = request.json().ok_or_else(|| Error::bad("Malformed request body"))?;
-            let wanted = body["quota_set"].as_object().ok_or_else(|| Error::bad("'quota_set' is a required property"))?;
+            let wanted =
+                body["quota_set"].as_object().ok_or_else(|| Error::bad("'quota_set' is a required property"))?;
             let mut set = quotas.get(project).cloned().unwrap_or_default();
             for (key, value) in wanted {
                 if matches!(key.as_str(), "tenant_id" | "skip_validation") {

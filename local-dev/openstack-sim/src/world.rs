@@ -98,10 +98,13 @@ impl World {
     pub fn counts(&mut self) -> std::collections::BTreeMap<String, usize> {
         compute::settle(self);
         let Data { identity, network, compute, image, .. } = &self.data;
-        // What Neutron makes by itself is counted apart: ports of routers and floating IPs, and every project's default
-        // security group, which outlives its project.
+        // What Neutron makes by itself is counted apart or not at all: ports of routers and floating IPs, and every
+        // project's default security group, which outlives its project.
         let own_ports = network.ports.iter().filter(|port| port.device_owner.starts_with("network:")).count();
-        let defaults = network.groups.iter().filter(|group| group.base.name == "default").count();
+        let defaults = || network.groups.iter().filter(|group| group.base.name == "default");
+        let default_rules: usize =
+            defaults().map(|group| network.rules.linked(&format!("group:{}", group.base.id)).count()).sum();
+        let defaults = defaults().count();
         [
             ("domains", identity.domains.len()),
             ("projects", identity.projects.len()),
@@ -117,7 +120,7 @@ impl World {
             ("floatingips", network.floating_ips.len()),
             ("security_groups", network.groups.len() - defaults),
             ("default_security_groups", defaults),
-            ("security_group_rules", network.rules.len()),
+            ("security_group_rules", network.rules.len() - default_rules),
             ("servers", compute.servers.len()),
             ("flavors", compute.flavors.len()),
             ("keypairs", compute.keypairs.len()),

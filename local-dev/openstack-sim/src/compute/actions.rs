@@ -33,7 +33,13 @@ pub(super) fn act(world: &mut World, context: &Context, id: &str) -> Result {
             let hard = match arguments["type"].as_str() {
                 Some(kind) if kind.eq_ignore_ascii_case("soft") => false,
                 Some(kind) if kind.eq_ignore_ascii_case("hard") => true,
-                _ => return Err(Error::invalid("type", &arguments["type"], "is not one of ['HARD', 'Hard', 'hard', 'SOFT', 'Soft', 'soft']")),
+                _ => {
+                    return Err(Error::invalid(
+                        "type",
+                        &arguments["type"],
+                        "is not one of ['HARD', 'Hard', 'hard', 'SOFT', 'Soft', 'soft']",
+                    ));
+                }
             };
             let states: &[VmState] =
                 if hard { &[VmState::Active, VmState::Stopped, VmState::Error] } else { &[VmState::Active] };
@@ -42,7 +48,8 @@ pub(super) fn act(world: &mut World, context: &Context, id: &str) -> Result {
             Ok(Reply::empty(202))
         }
         "os-getConsoleOutput" => {
-            let lines = arguments["length"].as_i64().and_then(|length| usize::try_from(length).ok()).unwrap_or(usize::MAX);
+            let lines =
+                arguments["length"].as_i64().and_then(|length| usize::try_from(length).ok()).unwrap_or(usize::MAX);
             let output = ["[    0.000000] a simulated guest", "simulated console output", "login:"];
             let output = &output[output.len().saturating_sub(lines)..];
             Ok(Reply::json(200, json!({"output": format!("{}\n", output.join("\n"))})))
@@ -73,8 +80,23 @@ fn rebuild(world: &mut World, context: &Context, server: Server, arguments: &Val
         Some(other) => return Err(Error::invalid("imageRef", other, &format!("{other} is not of type 'string'"))),
         None => return Err(Error::invalid("rebuild", arguments, "'imageRef' is a required property")),
     };
-    let newer = [("description", 19), ("key_name", 54), ("user_data", 57), ("trusted_image_certificates", 63), ("hostname", 90)];
-    let basic = ["imageRef", "name", "metadata", "adminPass", "preserve_ephemeral", "OS-DCF:diskConfig", "accessIPv4", "accessIPv6"];
+    let newer = [
+        ("description", 19),
+        ("key_name", 54),
+        ("user_data", 57),
+        ("trusted_image_certificates", 63),
+        ("hostname", 90),
+    ];
+    let basic = [
+        "imageRef",
+        "name",
+        "metadata",
+        "adminPass",
+        "preserve_ephemeral",
+        "OS-DCF:diskConfig",
+        "accessIPv4",
+        "accessIPv6",
+    ];
     let known = |key: &str| {
         basic.contains(&key) || newer.iter().any(|(name, since)| *name == key && context.version >= Version(*since))
     };
@@ -83,7 +105,8 @@ fn rebuild(world: &mut World, context: &Context, server: Server, arguments: &Val
         return Err(Error::bad(format!("Invalid input for field/attribute rebuild. {problem}")));
     }
     allow(world, &server, "rebuild", &[VmState::Active, VmState::Stopped, VmState::Error])?;
-    let image = create::find_image(world, context, &image_ref).ok_or_else(|| Error::bad("Cannot find image for rebuild"))?;
+    let image =
+        create::find_image(world, context, &image_ref).ok_or_else(|| Error::bad("Cannot find image for rebuild"))?;
     if image.status != "active" {
         return Err(Error::bad(format!("Image {image_ref} is not active.")));
     }

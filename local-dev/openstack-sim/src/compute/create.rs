@@ -90,7 +90,11 @@ pub(super) fn create(world: &mut World, context: &Context) -> Result {
     context.must_be_member("os_compute_api:servers:create")?;
     for required in ["flavorRef", "name"].into_iter().chain((version >= Version(37)).then_some("networks")) {
         if !body.contains_key(required) {
-            return Err(Error::invalid("server", &json!(shape(&body)), &format!("'{required}' is a required property")));
+            return Err(Error::invalid(
+                "server",
+                &json!(shape(&body)),
+                &format!("'{required}' is a required property"),
+            ));
         }
     }
     if let Some(unknown) = body.keys().find(|key| {
@@ -121,14 +125,16 @@ pub(super) fn create(world: &mut World, context: &Context) -> Result {
     if image_ref.is_empty() {
         return Err(Error::bad("Invalid imageRef provided."));
     }
-    let image = find_image(world, context, &image_ref)
-        .ok_or_else(|| Error::bad("Can not find requested image"))?;
+    let image = find_image(world, context, &image_ref).ok_or_else(|| Error::bad("Can not find requested image"))?;
     if image.status != "active" {
         return Err(Error::bad(format!("Image {image_ref} is not active.")));
     }
     check_fit(image, &flavor)?;
     let key_name = text("key_name")?;
-    if key_name.as_ref().is_some_and(|name| !world.data.compute.keypairs.contains(&keypairs::key(&context.caller.user, name))) {
+    if key_name
+        .as_ref()
+        .is_some_and(|name| !world.data.compute.keypairs.contains(&keypairs::key(&context.caller.user, name)))
+    {
         return Err(Error::bad("Invalid key_name provided."));
     }
     let pinned = text("hypervisor_hostname")?.or(text("host")?);
@@ -176,13 +182,17 @@ pub(super) fn create(world: &mut World, context: &Context) -> Result {
         fault: None,
         operation: None,
     };
-    let shown = if server.security_groups.is_empty() { vec!["default".to_owned()] } else { names(world, &server.security_groups) };
+    let shown = if server.security_groups.is_empty() {
+        vec!["default".to_owned()]
+    } else {
+        names(world, &server.security_groups)
+    };
     world.data.compute.servers.insert(server);
     begin(world, &id, Kind::Build, outcome);
-    let password = body.get("adminPass").and_then(Value::as_str).map_or_else(
-        || uuid::Uuid::new_v4().simple().to_string().chars().take(12).collect(),
-        str::to_owned,
-    );
+    let password = body
+        .get("adminPass")
+        .and_then(Value::as_str)
+        .map_or_else(|| uuid::Uuid::new_v4().simple().to_string().chars().take(12).collect(), str::to_owned);
     let answer = json!({"server": {
         "id": id,
         "links": view::links(world, "servers", &id),
@@ -294,10 +304,15 @@ fn plug(world: &mut World, context: &Context, networks: Option<&Value>, groups: 
                 let row = row.filter(|row| row.shared || row.external || context.owns(&row.base.project_id));
                 let row = row.ok_or_else(|| Error::bad(format!("Network {network} could not be found.")))?;
                 if row.external && !row.shared && !context.caller.is_admin() {
-                    return Err(Error::new(403, format!("It is not allowed to create an interface on external network {network}")));
+                    return Err(Error::new(
+                        403,
+                        format!("It is not allowed to create an interface on external network {network}"),
+                    ));
                 }
                 if world.data.network.subnets.count(&format!("network:{network}")) == 0 {
-                    return Err(Error::bad(format!("Network {network} requires a subnet in order to boot instances on.")));
+                    return Err(Error::bad(format!(
+                        "Network {network} requires a subnet in order to boot instances on."
+                    )));
                 }
             }
             (None, None) => return Err(Error::invalid("networks", wish, "'uuid' or 'port' is required")),

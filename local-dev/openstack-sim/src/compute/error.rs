@@ -32,7 +32,9 @@ impl Error {
 
     /// A value in a query that the schema does not allow.
     pub fn query(parameter: &str, value: &str, kind: &str) -> Self {
-        Self::bad(format!("Invalid input for query parameters {parameter}. Value: {value}. '{value}' is not a '{kind}'"))
+        Self::bad(format!(
+            "Invalid input for query parameters {parameter}. Value: {value}. '{value}' is not a '{kind}'"
+        ))
     }
 
     pub fn not_found(kind: &str, id: &str) -> Self {

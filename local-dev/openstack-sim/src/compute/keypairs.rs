@@ -130,7 +130,8 @@ fn create(world: &mut World, context: &Context) -> Result {
     world.data.compute.keypairs.insert(row.clone());
     let mut view = shown(&row, version, &["name", "type", "user_id", "public_key", "fingerprint"]);
     if generated {
-        view["private_key"] = json!("-----BEGIN OPENSSH PRIVATE KEY-----\nsimulated\n-----END OPENSSH PRIVATE KEY-----\n");
+        view["private_key"] =
+            json!("-----BEGIN OPENSSH PRIVATE KEY-----\nsimulated\n-----END OPENSSH PRIVATE KEY-----\n");
     }
     Ok(Reply::json(if version >= Version(2) { 201 } else { 200 }, json!({"keypair": view})))
 }

@@ -18,10 +18,15 @@ use crate::{
 pub(crate) enum Kind {
     Build,
     /// The image before, and whether the server was stopped.
-    Rebuild { previous: String, stopped: bool },
+    Rebuild {
+        previous: String,
+        stopped: bool,
+    },
     Stop,
     Start,
-    Reboot { hard: bool },
+    Reboot {
+        hard: bool,
+    },
     Delete,
 }
 
@@ -228,7 +233,9 @@ fn unplug(world: &mut World, id: &str) {
 fn finish(world: &mut World, id: &str, operation: &Operation, at: Timestamp) {
     let aborted = format!("Build of instance {id} aborted: the simulator was told to let it fail");
     match (&operation.kind, operation.outcome) {
-        (Kind::Build, Outcome::NoHost) => fail(world, id, "No valid host was found. There are not enough hosts available.", at),
+        (Kind::Build, Outcome::NoHost) => {
+            fail(world, id, "No valid host was found. There are not enough hosts available.", at)
+        }
         (Kind::Build | Kind::Rebuild { .. }, Outcome::Spawn) => fail(world, id, &aborted, at),
         (Kind::Rebuild { previous, .. }, Outcome::NoHost) => {
             world.data.compute.servers.update(id, |server| server.image.clone_from(previous));

@@ -25,11 +25,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use self::{lifecycle::Operation, version::Version};
 pub(crate) use self::{
     error::{Error, Result},
     lifecycle::{Outcome, settle},
 };
+use self::{lifecycle::Operation, version::Version};
 use crate::{
     config,
     identity::{Caller, authenticate},
@@ -304,7 +304,10 @@ pub(crate) fn state(world: &World) -> Map<String, Value> {
     let servers = store.servers.iter().map(|server| view::detail(world, server, Version::LATEST, true)).collect();
     map.insert("servers".into(), servers);
     map.insert("keypairs".into(), store.keypairs.iter().map(keypairs::view).collect());
-    map.insert("server_groups".into(), store.groups.iter().map(|group| groups::view(world, group, Version::LATEST)).collect());
+    map.insert(
+        "server_groups".into(),
+        store.groups.iter().map(|group| groups::view(world, group, Version::LATEST)).collect(),
+    );
     map.insert("compute_quotas".into(), json!(store.quotas));
     map
 }

@@ -59,7 +59,8 @@ pub(super) fn check_server(world: &World, project: &str, flavor: &Flavor) -> Res
         return Ok(());
     }
     let usage = usage(world, project);
-    let wanted = [("cores", flavor.vcpus, usage.cores), ("instances", 1, usage.instances), ("ram", flavor.ram, usage.ram)];
+    let wanted =
+        [("cores", flavor.vcpus, usage.cores), ("instances", 1, usage.instances), ("ram", flavor.ram, usage.ram)];
     let over: Vec<(&str, u64, u64, i64)> = wanted
         .into_iter()
         .map(|(name, more, used)| (name, more, used, limit(world, project, name)))
@@ -150,7 +151,8 @@ fn update(world: &mut World, context: &Context, project: &str) -> Result {
         }
         let number = value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
         let number = number.filter(|number| (-1..=0x7FFF_FFFF).contains(number));
-        let number = number.ok_or_else(|| Error::invalid(key, value, &format!("{value} is less than the minimum of -1")))?;
+        let number =
+            number.ok_or_else(|| Error::invalid(key, value, &format!("{value} is less than the minimum of -1")))?;
         let used = match key.as_str() {
             "instances" => usage.instances,
             "cores" => usage.cores,

@@ -26,7 +26,11 @@ pub(super) fn page(world: &World, context: &Context, key: &str, rows: Vec<(&str,
         Some(text) => match text.parse::<usize>() {
             Ok(0) => largest,
             Ok(limit) => limit.min(largest),
-            Err(_) => return Err(Error::bad(format!("Invalid input for query parameters limit. Value: {text}. '{text}' does not match '^[0-9]*$'"))),
+            Err(_) => {
+                return Err(Error::bad(format!(
+                    "Invalid input for query parameters limit. Value: {text}. '{text}' does not match '^[0-9]*$'"
+                )));
+            }
         },
     };
     let start = match request.param("marker") {
@@ -86,7 +90,8 @@ pub(super) fn route(world: &mut World, context: &Context, method: &str, rest: &[
         }
         ("GET", [id, "metadata"]) => Reply::json(200, json!({"metadata": find(world, context, id)?.metadata})),
         ("PUT" | "POST", [id, "metadata"]) => {
-            let mut metadata = if method == "POST" { find(world, context, id)?.metadata.clone() } else { BTreeMap::new() };
+            let mut metadata =
+                if method == "POST" { find(world, context, id)?.metadata.clone() } else { BTreeMap::new() };
             find(world, context, id)?;
             context.must_be_member("os_compute_api:server-metadata:update_all")?;
             metadata.extend(create::metadata(&context.object("metadata")?)?);
@@ -184,14 +189,20 @@ impl NameFilter {
     }
 
     fn matches(&self, server: &Server) -> bool {
-        if server.is_build_request() { self.building.is_match(&server.name) } else { self.stored.is_match(&server.name) }
+        if server.is_build_request() {
+            self.building.is_match(&server.name)
+        } else {
+            self.stored.is_match(&server.name)
+        }
     }
 }
 
 fn list(world: &World, context: &Context, detail: bool) -> Result {
     let request = context.request;
     if context.version >= Version(75) {
-        if let Some((unknown, _)) = request.query.iter().find(|(key, _)| !FILTERS.contains(&key.as_str()) && !key.starts_with('_')) {
+        if let Some((unknown, _)) =
+            request.query.iter().find(|(key, _)| !FILTERS.contains(&key.as_str()) && !key.starts_with('_'))
+        {
             return Err(Error::bad(format!("'{unknown}' does not match any of the regexes: '^_'")));
         }
     }
@@ -225,7 +236,9 @@ fn list(world: &World, context: &Context, detail: bool) -> Result {
             && is("flavor", &server.flavor.id)
             && is("uuid", &server.id)
             && request.param("key_name").is_none_or(|wanted| server.key_name.as_deref() == Some(wanted))
-            && request.param("tags").is_none_or(|tags| tags.split(',').all(|tag| server.tags.iter().any(|have| have == tag)))
+            && request
+                .param("tags")
+                .is_none_or(|tags| tags.split(',').all(|tag| server.tags.iter().any(|have| have == tag)))
             && request.param("task_state").is_none_or(|wanted| server.task(now) == Some(wanted))
             && (!context.caller.is_admin()
                 || (request.param("host").is_none_or(|wanted| server.host.as_deref() == Some(wanted))
@@ -253,7 +266,8 @@ fn list(world: &World, context: &Context, detail: bool) -> Result {
     }
     // Only what is shown is turned into JSON: a project may have thousands.
     let limit = request.param("limit").and_then(|limit| limit.parse().ok()).unwrap_or(world.config.page);
-    let from = request.param("marker").and_then(|marker| servers.iter().position(|server| server.id == marker)).unwrap_or(0);
+    let from =
+        request.param("marker").and_then(|marker| servers.iter().position(|server| server.id == marker)).unwrap_or(0);
     let shown = from..from.saturating_add(limit.min(world.config.page)).saturating_add(1);
     let rows = servers
         .iter()

@@ -33,7 +33,8 @@ pub(super) fn requested(request: &Request) -> Result<Version, (String, Error)> {
     if text == "latest" {
         return Ok(Version::LATEST);
     }
-    let parsed = text.split_once('.').and_then(|(major, minor)| Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?)));
+    let parsed =
+        text.split_once('.').and_then(|(major, minor)| Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?)));
     match parsed {
         Some((2, minor)) if (Version::OLDEST.0..=Version::LATEST.0).contains(&minor) => Ok(Version(minor)),
         Some(_) => {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Flavor, Server, VmState, Version};
+use super::{Flavor, Server, Version, VmState};
 use crate::{
     clock::{micros, seconds},
     world::World,
@@ -39,9 +39,7 @@ fn addresses(world: &World, server: &Server) -> Value {
         let fixed = port.fixed_ips.iter().map(|ip| entry(&ip.ip_address, "fixed"));
         let floating = store.floating_ips.linked(&format!("port:{}", port.base.id));
         let floating = floating.map(|row| entry(&row.address, "floating"));
-        if let Some(list) =
-            networks.entry(network.base.name.clone()).or_insert_with(|| json!([])).as_array_mut()
-        {
+        if let Some(list) = networks.entry(network.base.name.clone()).or_insert_with(|| json!([])).as_array_mut() {
             list.extend(fixed.chain(floating));
         }
     }

@@ -48,7 +48,8 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, path: &[&s
         return Err(Error::forbidden(action));
     }
     if method != "GET" && matches!(caller.application_credential, Some((_, false))) {
-        let action = "Using method 'application_credential' is not allowed for managing additional application credentials.";
+        let action =
+            "Using method 'application_credential' is not allowed for managing additional application credentials.";
         return Err(Error::forbidden(action));
     }
     let find = |world: &World, id: &str| {
@@ -74,7 +75,8 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, path: &[&s
 
 fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     let body = list::body(request, "application_credential")?;
-    let name = list::required(list::name(&body, "application_credential", 255)?, &body, "application_credential", "name")?;
+    let name =
+        list::required(list::name(&body, "application_credential", 255)?, &body, "application_credential", "name")?;
     let Some(project) = caller.project().map(str::to_owned) else {
         return Err(Error::new(400, "Invalid application credential: the token is not scoped to a project."));
     };
@@ -86,11 +88,9 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
             for role in asked {
                 let found = match (role["id"].as_str(), role["name"].as_str()) {
                     (Some(id), _) => store.roles.get(id).ok_or_else(|| Error::not_found("role", id))?,
-                    (None, Some(name)) => store
-                        .roles
-                        .linked(&name_link("", name))
-                        .next()
-                        .ok_or_else(|| Error::not_found("role", name))?,
+                    (None, Some(name)) => {
+                        store.roles.linked(&name_link("", name)).next().ok_or_else(|| Error::not_found("role", name))?
+                    }
                     (None, None) => return Err(Error::invalid("roles", role, "'id' is a required property")),
                 };
                 if !held.contains(&found.id) {

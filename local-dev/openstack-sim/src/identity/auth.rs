@@ -6,7 +6,7 @@ use base64::Engine;
 use rand::RngCore;
 use serde_json::{Value, json};
 
-use super::{Error, Result, Target, Token, User, hash, name_link, password_hash, projects};
+use super::{Error, Grant, Result, Target, Token, User, hash, name_link, password_hash, projects};
 use crate::{
     clock::{later, signed},
     wire::{Reply, Request},
@@ -78,9 +78,10 @@ fn with_implied(name: &str) -> &'static [&'static str] {
 
 /// The ids of the roles a user holds on a target, implied ones included.
 pub(super) fn effective(world: &World, user: &str, target: &Target) -> BTreeSet<String> {
-    let store = &world.data.identity;
-    let direct = store.grants.iter().filter(|grant| grant.user == user && grant.target == *target).map(|grant| grant.role.clone());
-    expand(world, direct)
+    let first = Grant { user: user.to_owned(), target: target.clone(), role: String::new() };
+    let grants = world.data.identity.grants.range(first..);
+    let held = grants.take_while(|grant| grant.user == user && grant.target == *target);
+    expand(world, held.map(|grant| grant.role.clone()))
 }
 
 pub(super) fn expand(world: &World, roles: impl Iterator<Item = String>) -> BTreeSet<String> {
@@ -88,7 +89,12 @@ pub(super) fn expand(world: &World, roles: impl Iterator<Item = String>) -> BTre
     let mut all = BTreeSet::new();
     for id in roles {
         let implied = store.roles.get(&id).map_or(&[][..], |role| with_implied(&role.name));
-        all.extend(implied.iter().filter_map(|name| store.roles.linked(&name_link("", name)).next()).map(|role| role.id.clone()));
+        all.extend(
+            implied
+                .iter()
+                .filter_map(|name| store.roles.linked(&name_link("", name)).next())
+                .map(|role| role.id.clone()),
+        );
         all.insert(id);
     }
     all
@@ -189,7 +195,8 @@ pub(super) fn issue(world: &mut World, request: &Request) -> Result {
             if !scope.is_null() {
                 return Err(Error::forbidden("Application credentials cannot request a scope."));
             }
-            let (user, project, id) = find_credential(world, &identity["application_credential"]).ok_or_else(Error::unauthorized)?;
+            let (user, project, id) =
+                find_credential(world, &identity["application_credential"]).ok_or_else(Error::unauthorized)?;
             (user, Some(Target::Project(project)), Some(id))
         }
         _ => return Err(Error::unauthorized()),
@@ -329,7 +336,11 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, path: &[&s
                 .filter(|grant| grant.user == caller.user)
                 .filter_map(|grant| if let Target::Domain(id) = &grant.target { Some(id.as_str()) } else { None })
                 .collect();
-            let rows = rows.into_iter().filter_map(|id| store.domains.get(id)).map(|row| projects::domain_view(world, row)).collect();
+            let rows = rows
+                .into_iter()
+                .filter_map(|id| store.domains.get(id))
+                .map(|row| projects::domain_view(world, row))
+                .collect();
             Ok(super::list::page(world, request, "domains", &["name"], rows))
         }
         ("GET", ["auth", "catalog"]) => match &caller.scope {
@@ -362,8 +373,11 @@ fn view(world: &World, row: &str, request: &Request) -> Option<Value> {
             body["application_credential"] =
                 json!({"id": credential.id, "name": credential.name, "restricted": !credential.unrestricted});
         }
-        body["roles"] =
-            roles.iter().filter_map(|id| store.roles.get(id)).map(|role| json!({"id": role.id, "name": role.name})).collect();
+        body["roles"] = roles
+            .iter()
+            .filter_map(|id| store.roles.get(id))
+            .map(|role| json!({"id": role.id, "name": role.name}))
+            .collect();
         match target {
             Target::Project(id) => {
                 let project = store.projects.get(id)?;
@@ -419,4 +433,3 @@ fn catalog(world: &World, scope: &Scope) -> Value {
         })
         .collect()
 }
-

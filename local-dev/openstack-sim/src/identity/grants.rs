@@ -63,7 +63,8 @@ pub(super) fn roles(world: &mut World, caller: &Caller, method: &str, path: &[&s
             let body = list::body(request, "role")?;
             let name = list::required(list::name(&body, "role", 255)?, &body, "role", "name")?;
             if store.roles.count(&name_link("", &name)) > 0 {
-                let message = format!("Conflict occurred attempting to store role - Duplicate entry found with name {name}.");
+                let message =
+                    format!("Conflict occurred attempting to store role - Duplicate entry found with name {name}.");
                 return Err(Error::new(409, message));
             }
             let row = Role { id: new_id(), name };

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Error, Result};
 use crate::{
-    wire::{Reply, Request, form},
+    wire::{Reply, Request},
     world::World,
 };
 
@@ -42,7 +42,8 @@ pub(super) fn page(world: &World, request: &Request, key: &str, attributes: &[&s
         rows.drain(..=at);
     }
     let mut next = Value::Null;
-    if let Some(limit) = request.param("limit").and_then(|limit| limit.parse::<usize>().ok()).filter(|limit| *limit > 0) {
+    if let Some(limit) = request.param("limit").and_then(|limit| limit.parse::<usize>().ok()).filter(|limit| *limit > 0)
+    {
         if rows.len() > limit {
             rows.truncate(limit);
             let marker = rows.last().and_then(|row| row["id"].as_str()).unwrap_or_default();
@@ -75,7 +76,9 @@ pub(super) fn text(map: &Map<String, Value>, key: &str, within: &str) -> Result<
     match map.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(other) => Err(Error::invalid(&format!("{within}/{key}"), other, &format!("{other} is not of type 'string'"))),
+        Some(other) => {
+            Err(Error::invalid(&format!("{within}/{key}"), other, &format!("{other} is not of type 'string'")))
+        }
     }
 }
 
@@ -102,7 +105,11 @@ pub(super) fn name(map: &Map<String, Value>, within: &str, longest: usize) -> Re
 pub(super) fn required(value: Option<String>, map: &Map<String, Value>, within: &str, key: &str) -> Result<String> {
     // The value is shown by its keys only: a user's body carries a password.
     value.ok_or_else(|| {
-        let keys = form(map.keys().map(|key| (key.as_str(), "")));
-        Error::invalid(within, &json!(if keys.is_empty() { "{}".to_owned() } else { keys }), &format!("'{key}' is a required property"))
+        let keys: Vec<String> = map.keys().map(|key| format!("'{key}': …")).collect();
+        let problem = format!("'{key}' is a required property");
+        Error::new(
+            400,
+            format!("Invalid input for field/attribute {within}. Value: {{{}}}. {problem}", keys.join(", ")),
+        )
     })
 }

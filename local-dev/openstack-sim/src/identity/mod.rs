@@ -195,10 +195,9 @@ pub(crate) fn new_id() -> String {
 pub(crate) fn seed(world: &mut World) {
     let password = world.config.password.clone();
     let store = &mut world.data.identity;
-    for (id, name, description) in [
-        (config::DEFAULT_DOMAIN, "Default", "The default domain"),
-        (config::DOMAIN, "weir", "What the region manages"),
-    ] {
+    for (id, name, description) in
+        [(config::DEFAULT_DOMAIN, "Default", "The default domain"), (config::DOMAIN, "weir", "What the region manages")]
+    {
         let (id, name) = (id.to_owned(), name.to_owned());
         store.domains.insert(Domain { id, name, description: description.to_owned(), enabled: true });
     }

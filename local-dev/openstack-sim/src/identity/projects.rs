@@ -74,7 +74,10 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, path: &[&s
             Ok(list::page(world, request, "domains", &["name", "enabled"], rows))
         }
         ("GET", ["domains", id]) => {
-            let own = caller.project().and_then(|id| world.data.identity.projects.get(id)).is_some_and(|p| p.domain_id == *id);
+            let own = caller
+                .project()
+                .and_then(|id| world.data.identity.projects.get(id))
+                .is_some_and(|p| p.domain_id == *id);
             match world.data.identity.domains.get(id) {
                 Some(row) if own || caller.in_domain("reader", id) => {
                     Ok(Reply::json(200, json!({"domain": domain_view(world, row)})))
@@ -89,7 +92,8 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, path: &[&s
             if !caller.is_admin() && !(caller.domain().is_some() && caller.has("reader")) {
                 return Err(Error::forbidden("identity:list_projects"));
             }
-            let rows = world.data.identity.projects.iter().filter(|row| allowed(row)).map(|row| view(world, row)).collect();
+            let rows =
+                world.data.identity.projects.iter().filter(|row| allowed(row)).map(|row| view(world, row)).collect();
             Ok(list::page(world, request, "projects", FILTERS, rows))
         }
         ("POST", ["projects"]) => create(world, caller, request),
@@ -141,7 +145,12 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     let body = list::body(request, "project")?;
     let domain = list::text(&body, "domain_id", "project")?.or_else(|| caller.domain().map(str::to_owned));
     let domain = domain
-        .or_else(|| caller.project().and_then(|id| world.data.identity.projects.get(id)).map(|project| project.domain_id.clone()))
+        .or_else(|| {
+            caller
+                .project()
+                .and_then(|id| world.data.identity.projects.get(id))
+                .map(|project| project.domain_id.clone())
+        })
         .unwrap_or_default();
     if !caller.in_domain("manager", &domain) {
         return Err(Error::forbidden("identity:create_project"));
@@ -164,7 +173,8 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
 }
 
 fn unique(world: &World, domain: &str, name: &str, except: Option<&str>) -> Result<()> {
-    let taken = world.data.identity.projects.linked(&name_link(domain, name)).any(|row| Some(row.id.as_str()) != except);
+    let taken =
+        world.data.identity.projects.linked(&name_link(domain, name)).any(|row| Some(row.id.as_str()) != except);
     if !taken {
         return Ok(());
     }

@@ -106,7 +106,10 @@ fn password(body: &serde_json::Map<String, Value>) -> Result<Option<String>> {
     match body.get("password") {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(Error::new(400, "Invalid input for field/attribute password. The value is not of type 'string', 'null'")),
+        Some(_) => Err(Error::new(
+            400,
+            "Invalid input for field/attribute password. The value is not of type 'string', 'null'",
+        )),
     }
 }
 

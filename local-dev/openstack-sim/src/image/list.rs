@@ -33,7 +33,9 @@ pub(super) fn list(world: &World, caller: &Caller, request: &Request) -> Result 
     };
     let matches = |image: &Image, row: &Value| {
         request.query.iter().all(|(key, wanted)| match key.as_str() {
-            "limit" | "marker" | "sort" | "sort_key" | "sort_dir" | "visibility" | "os_hidden" | "member_status" => true,
+            "limit" | "marker" | "sort" | "sort_key" | "sort_dir" | "visibility" | "os_hidden" | "member_status" => {
+                true
+            }
             "tag" => image.tags.contains(wanted),
             "size_min" => wanted.parse::<u64>().is_ok_and(|least| image.size.is_some_and(|size| size >= least)),
             "size_max" => wanted.parse::<u64>().is_ok_and(|most| image.size.is_some_and(|size| size <= most)),
@@ -81,7 +83,10 @@ fn sort(request: &Request, rows: &mut [Value]) -> Result<()> {
     const KEYS: [&str; 9] =
         ["name", "status", "container_format", "disk_format", "size", "id", "created_at", "updated_at", "min_disk"];
     if !KEYS.contains(&key) {
-        return Err(Error::bad(format!("Invalid sort key: {key}. It must be one of the following: {}.", KEYS.join(", "))));
+        return Err(Error::bad(format!(
+            "Invalid sort key: {key}. It must be one of the following: {}.",
+            KEYS.join(", ")
+        )));
     }
     if key == "created_at" {
         // They come newest first already, and many are made in one second.
@@ -103,18 +108,21 @@ fn sort(request: &Request, rows: &mut [Value]) -> Result<()> {
 fn page(world: &World, request: &Request, mut rows: Vec<Value>) -> Result {
     let limit = match request.param("limit") {
         None => PAGE.min(world.config.page),
-        Some(text) => text
-            .parse::<usize>()
-            .map_err(|_| Error::bad("limit param must be an integer"))?
-            .min(world.config.page),
+        Some(text) => {
+            text.parse::<usize>().map_err(|_| Error::bad("limit param must be an integer"))?.min(world.config.page)
+        }
     };
     if let Some(marker) = request.param("marker") {
-        let at = rows.iter().position(|row| row["id"] == marker).ok_or_else(|| Error::bad(format!("No image found with ID {marker}")))?;
+        let at = rows
+            .iter()
+            .position(|row| row["id"] == marker)
+            .ok_or_else(|| Error::bad(format!("No image found with ID {marker}")))?;
         rows.drain(..=at);
     }
     let more = rows.len() > limit;
     rows.truncate(limit);
-    let kept = || request.query.iter().filter(|(key, _)| key != "marker").map(|(key, value)| (key.as_str(), value.as_str()));
+    let kept =
+        || request.query.iter().filter(|(key, _)| key != "marker").map(|(key, value)| (key.as_str(), value.as_str()));
     let query = form(kept());
     let mut body = json!({
         "images": rows,

@@ -73,13 +73,15 @@ impl Image {
     /// Whether the caller can name it.
     pub fn is_visible_to(&self, caller: &Caller) -> bool {
         let mine = caller.project() == Some(&self.owner);
-        let shared = self.visibility == "shared" && caller.project().is_some_and(|project| self.members.contains_key(project));
+        let shared =
+            self.visibility == "shared" && caller.project().is_some_and(|project| self.members.contains_key(project));
         caller.is_admin() || mine || shared || matches!(self.visibility.as_str(), "public" | "community")
     }
 
     /// Whether it is in the caller's list unless the list asks for something else.
     fn is_listed_for(&self, caller: &Caller) -> bool {
-        let accepted = caller.project().and_then(|project| self.members.get(project)).is_some_and(|status| status == "accepted");
+        let accepted =
+            caller.project().and_then(|project| self.members.get(project)).is_some_and(|status| status == "accepted");
         caller.is_admin()
             || caller.project() == Some(&self.owner)
             || self.visibility == "public"

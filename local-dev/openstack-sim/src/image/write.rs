@@ -135,7 +135,9 @@ pub(super) fn create(world: &mut World, caller: &Caller, request: &Request) -> R
         return Err(Error::new(413, "The limit has been exceeded on the number of allowed image properties."));
     }
     let location = format!("{}/image/v2/images/{}", world.url, image.id);
-    let reply = Reply::json(201, view(&image)).with("Location", location).with("OpenStack-image-import-methods", "glance-direct,web-download");
+    let reply = Reply::json(201, view(&image))
+        .with("Location", location)
+        .with("OpenStack-image-import-methods", "glance-direct,web-download");
     world.data.image.images.insert(image);
     Ok(reply)
 }
@@ -147,8 +149,8 @@ pub(super) fn patch(world: &mut World, caller: &Caller, id: &str, request: &Requ
         return Err(Error::new(415, message));
     }
     let mut image = own(world, caller, id, "modify_image")?.clone();
-    let operations: Vec<Map<String, Value>> =
-        serde_json::from_slice(&request.body).map_err(|_| Error::bad("Request body must be a JSON array of operation objects."))?;
+    let operations: Vec<Map<String, Value>> = serde_json::from_slice(&request.body)
+        .map_err(|_| Error::bad("Request body must be a JSON array of operation objects."))?;
     for operation in operations {
         let field = |key: &str| operation.get(key).and_then(Value::as_str).unwrap_or_default();
         let path = field("path");
@@ -165,17 +167,27 @@ pub(super) fn patch(world: &mut World, caller: &Caller, id: &str, request: &Requ
                 }
                 if image.properties.remove(&key).is_none() {
                     let base = have.get(&key).is_some();
-                    return Err(if base { Error::new(403, format!("Property {key} may not be removed.")) } else { missing() });
+                    return Err(if base {
+                        Error::new(403, format!("Property {key} may not be removed."))
+                    } else {
+                        missing()
+                    });
                 }
             }
             op @ ("add" | "replace") => {
-                let value = operation.get("value").ok_or_else(|| Error::bad("Operation objects must contain a member named \"value\"."))?;
+                let value = operation
+                    .get("value")
+                    .ok_or_else(|| Error::bad("Operation objects must contain a member named \"value\"."))?;
                 if op == "replace" && have.get(&key).is_none() {
                     return Err(missing());
                 }
                 set(world, caller, &mut image, &key, value)?;
             }
-            other => return Err(Error::bad(format!("Operations must be one of \"add\", \"remove\" or \"replace\", not \"{other}\"."))),
+            other => {
+                return Err(Error::bad(format!(
+                    "Operations must be one of \"add\", \"remove\" or \"replace\", not \"{other}\"."
+                )));
+            }
         }
     }
     image.updated = world.clock.now();
@@ -219,7 +231,10 @@ pub(super) fn upload(world: &mut World, caller: &Caller, id: &str, request: &Req
 pub(super) fn import(world: &mut World, caller: &Caller, id: &str, request: &Request) -> Result {
     let image = own(world, caller, id, "import_image")?;
     if image.status != "queued" {
-        return Err(Error::new(409, format!("Image status transition from {} to importing is not allowed", image.status)));
+        return Err(Error::new(
+            409,
+            format!("Image status transition from {} to importing is not allowed", image.status),
+        ));
     }
     if image.disk_format.is_none() || image.container_format.is_none() {
         return Err(Error::bad("'disk_format' and 'container_format' need to be set before import"));

@@ -6,7 +6,7 @@ use super::{
     Error, FloatingIp, Port, Result, addresses,
     attributes::{Attributes, address},
     list::{self, Query},
-    must_be_member, networks, owns, ports, quotas, router_interfaces, with,
+    must_be_member, nameless, networks, owns, ports, quotas, router_interfaces,
 };
 use crate::{
     identity::Caller,
@@ -30,7 +30,7 @@ pub(super) fn view(world: &World, row: &FloatingIp) -> Value {
             "device_owner": port.device_owner,
         })
     });
-    with(
+    nameless(
         &row.base,
         json!({
             "floating_ip_address": row.address,
@@ -59,9 +59,10 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, rest: &[&s
             let query = Query::new(world, request, ATTRIBUTES)?;
             let store = &world.data.network;
             let rows: Vec<&FloatingIp> = match query.values("port_id") {
-                Some(ids) if ids.iter().all(|id| !id.is_empty()) => {
-                    ids.iter().flat_map(|id| store.floating_ips.linked(&format!("port:{id}")).collect::<Vec<_>>()).collect()
-                }
+                Some(ids) if ids.iter().all(|id| !id.is_empty()) => ids
+                    .iter()
+                    .flat_map(|id| store.floating_ips.linked(&format!("port:{id}")).collect::<Vec<_>>())
+                    .collect(),
                 _ => store.floating_ips.iter().collect(),
             };
             let rows = rows
@@ -122,7 +123,8 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
             let wanted = address("floating_ip_address", &text)?;
             let link = format!("network:{network_id}");
             let subnet = world.data.network.subnets.linked(&link).find(|subnet| subnet.cidr.contains(&wanted)).cloned();
-            let subnet = subnet.ok_or_else(|| Error::floating_ip(format!("{wanted} is on no subnet of the network")))?;
+            let subnet =
+                subnet.ok_or_else(|| Error::floating_ip(format!("{wanted} is on no subnet of the network")))?;
             vec![addresses::claim(world, &subnet, wanted)?]
         }
         None => addresses::on_network(world, &network_id)?,
@@ -141,9 +143,11 @@ fn associate(world: &World, caller: &Caller, row: &mut FloatingIp, port_id: &str
     let port = ports::visible(world, caller, port_id)?;
     let wanted = sent.address("fixed_ip_address")?;
     let fixed = match wanted {
-        Some(wanted) => port.fixed_ips.iter().find(|ip| ip.ip_address == wanted).ok_or_else(|| {
-            Error::floating_ip(format!("Port {port_id} does not have fixed ip {wanted}"))
-        })?,
+        Some(wanted) => port
+            .fixed_ips
+            .iter()
+            .find(|ip| ip.ip_address == wanted)
+            .ok_or_else(|| Error::floating_ip(format!("Port {port_id} does not have fixed ip {wanted}")))?,
         None if port.fixed_ips.len() > 1 => {
             return Err(Error::floating_ip(format!(
                 "Port {port_id} has multiple fixed IPv4 addresses. Must provide a specific IPv4 address when assigning a \

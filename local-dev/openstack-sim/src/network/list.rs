@@ -54,7 +54,9 @@ impl<'a> Query<'a> {
 
     /// Decides by name and id alone, before a row is turned into JSON: most look-ups need no more.
     pub fn may_match(&self, base: &Base) -> bool {
-        let passes = |key: &str, have: &str| self.values(key).is_none_or(|values| values.iter().any(|v| self.equal(key, have, v)));
+        let passes = |key: &str, have: &str| {
+            self.values(key).is_none_or(|values| values.iter().any(|v| self.equal(key, have, v)))
+        };
         passes("name", &base.name) && passes("id", &base.id)
     }
 
@@ -197,13 +199,18 @@ pub(super) fn show(request: &Request, key: &str, row: Value) -> Reply {
 }
 
 /// `…/tags`, the same for every resource.
-pub(super) fn tags(method: &str, rest: &[&str], request: &Request, have: Vec<String>) -> Result<(Option<Vec<String>>, Reply)> {
+pub(super) fn tags(
+    method: &str,
+    rest: &[&str],
+    request: &Request,
+    have: Vec<String>,
+) -> Result<(Option<Vec<String>>, Reply)> {
     match (method, rest) {
         ("GET", []) => Ok((None, Reply::json(200, json!({"tags": have})))),
         ("PUT", []) => {
             let body = request.json().unwrap_or_default();
-            let tags: Vec<String> = serde_json::from_value(body["tags"].clone())
-                .map_err(|_| Error::bad("Invalid tags body"))?;
+            let tags: Vec<String> =
+                serde_json::from_value(body["tags"].clone()).map_err(|_| Error::bad("Invalid tags body"))?;
             let reply = Reply::json(200, json!({"tags": tags}));
             Ok((Some(tags), reply))
         }

@@ -245,6 +245,15 @@ impl Base {
     }
 }
 
+/// The same for a resource that has no name.
+fn nameless(base: &Base, own: Value) -> Value {
+    let mut view = with(base, own);
+    if let Value::Object(map) = &mut view {
+        map.remove("name");
+    }
+    view
+}
+
 /// A resource's shared attributes with its own.
 fn with(base: &Base, own: Value) -> Value {
     let mut map = base.view();

@@ -106,7 +106,11 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, rest: &[&s
         ("PUT", [id]) => update(world, caller, id, request),
         ("DELETE", [id]) => delete(world, caller, id),
         (_, [id, "tags", rest @ ..]) => {
-            let have = if method == "GET" { visible(world, caller, id)? } else { own(world, caller, id, "update_networks_tags")? };
+            let have = if method == "GET" {
+                visible(world, caller, id)?
+            } else {
+                own(world, caller, id, "update_networks_tags")?
+            };
             let (tags, reply) = list::tags(method, rest, request, have.base.tags.clone())?;
             if let Some(tags) = tags {
                 world.data.network.networks.update(id, |row| row.base.tags = tags);
@@ -177,9 +181,7 @@ fn segment(sent: &Attributes) -> Result<Option<Segment>> {
     let number = sent.number("provider:segmentation_id")?;
     let number = number.map(|number| u64::try_from(number).map_err(|_| Error::input("segmentation_id out of range")));
     Ok(Some(Segment {
-        network_type: sent
-            .text("provider:network_type")?
-            .ok_or_else(|| Error::input("network_type required"))?,
+        network_type: sent.text("provider:network_type")?.ok_or_else(|| Error::input("network_type required"))?,
         physical_network: sent.text("provider:physical_network")?,
         segmentation_id: number.transpose()?,
     }))
@@ -196,7 +198,10 @@ fn claim(world: &mut World, mut asked: Segment) -> Result<Segment> {
     };
     match asked.network_type.as_str() {
         "vlan" => {
-            let physical = asked.physical_network.clone().ok_or_else(|| Error::input("physical_network required for VLAN provider network"))?;
+            let physical = asked
+                .physical_network
+                .clone()
+                .ok_or_else(|| Error::input("physical_network required for VLAN provider network"))?;
             if !world.config.physical_networks.contains(&physical) {
                 return Err(Error::input(format!("physical_network '{physical}' unknown for VLAN provider network")));
             }
@@ -205,19 +210,25 @@ fn claim(world: &mut World, mut asked: Segment) -> Result<Segment> {
                     return Err(Error::input(format!("segmentation_id out of range (1 through 4094) for {id}")));
                 }
                 if taken(world, id, &asked) {
-                    let message = format!("Unable to create the network. The VLAN {id} on physical network {physical} is in use.");
+                    let message = format!(
+                        "Unable to create the network. The VLAN {id} on physical network {physical} is in use."
+                    );
                     return Err(Error::new(409, "VlanIdInUse", message));
                 }
             } else {
                 asked.segmentation_id = (100..=3999).find(|id| !taken(world, *id, &asked));
                 if asked.segmentation_id.is_none() {
-                    let message = "Unable to create the network. No available network found in maximum allowed attempts.";
+                    let message =
+                        "Unable to create the network. No available network found in maximum allowed attempts.";
                     return Err(Error::new(409, "NoNetworkFoundInMaximumAllowedAttempts", message));
                 }
             }
         }
         "flat" => {
-            let physical = asked.physical_network.clone().ok_or_else(|| Error::input("physical_network required for flat provider network"))?;
+            let physical = asked
+                .physical_network
+                .clone()
+                .ok_or_else(|| Error::input("physical_network required for flat provider network"))?;
             asked.segmentation_id = None;
             if world.data.network.networks.iter().any(|row| row.segment == asked) {
                 let message = format!("Unable to create the flat network. Physical network {physical} is in use.");

@@ -169,7 +169,9 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     let base = sent.base(world, caller, "create_port")?;
     quotas::check(world, &base.project_id, "port")?;
     let mac_address = match sent.text("mac_address")? {
-        Some(mac) if !valid_mac(&mac) => return Err(Error::invalid("mac_address", format!("'{mac}' is not a valid MAC address"))),
+        Some(mac) if !valid_mac(&mac) => {
+            return Err(Error::invalid("mac_address", format!("'{mac}' is not a valid MAC address")));
+        }
         Some(mac) if world.data.network.ports.count(&format!("mac:{network_id}/{}", mac.to_lowercase())) > 0 => {
             let message =
                 format!("Unable to complete operation for network {network_id}. The mac address {mac} is in use.");
@@ -268,19 +270,19 @@ fn choose(world: &mut World, network: &str, asked: &[Map<String, Value>]) -> Res
                 ))
             })?,
             (None, Some(ip)) => on_network.iter().find(|subnet| subnet.cidr.contains(&ip)).ok_or_else(|| {
-                Error::input(format!("IP address {ip} is not a valid IP for any of the subnets on the specified network"))
+                Error::input(format!(
+                    "IP address {ip} is not a valid IP for any of the subnets on the specified network"
+                ))
             })?,
             (None, None) => return Err(Error::input("IP allocation requires subnet_id or ip_address")),
         };
         let subnet = (*subnet).clone();
         let taken = match ip {
             Some(ip) => addresses::claim(world, &subnet, ip)?,
-            None => {
-                addresses::allocate(world, &subnet.base.id).ok_or_else(|| {
-                    let message = format!("No more IP addresses available on network {network}.");
-                    Error::new(409, "IpAddressGenerationFailure", message)
-                })?
-            }
+            None => addresses::allocate(world, &subnet.base.id).ok_or_else(|| {
+                let message = format!("No more IP addresses available on network {network}.");
+                Error::new(409, "IpAddressGenerationFailure", message)
+            })?,
         };
         if ips.contains(&taken) {
             return Err(Error::input("Duplicate fixed_ips"));

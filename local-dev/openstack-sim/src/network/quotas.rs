@@ -58,9 +58,9 @@ pub(super) fn check_more(world: &World, project: &str, resource: &str, more: usi
 
 pub(super) fn route(world: &mut World, caller: &Caller, method: &str, rest: &[&str], request: &Request) -> Result {
     let view = |set: Option<&BTreeMap<String, i64>>| -> Value {
-        let limits = DEFAULTS.iter().map(|(name, limit)| {
-            ((*name).to_owned(), json!(set.and_then(|set| set.get(*name)).unwrap_or(limit)))
-        });
+        let limits = DEFAULTS
+            .iter()
+            .map(|(name, limit)| ((*name).to_owned(), json!(set.and_then(|set| set.get(*name)).unwrap_or(limit))));
         json!({"quota": limits.collect::<serde_json::Map<_, _>>()})
     };
     match (method, rest) {
@@ -76,7 +76,8 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, rest: &[&s
                 return Err(Error::policy("update_quota"));
             }
             let body = request.json().ok_or_else(|| Error::bad("Body contains invalid data"))?;
-            let wanted = body["quota"].as_object().ok_or_else(|| Error::bad("Unable to find 'quota' in request body"))?;
+            let wanted =
+                body["quota"].as_object().ok_or_else(|| Error::bad("Unable to find 'quota' in request body"))?;
             let mut set = world.data.network.quotas.get(*project).cloned().unwrap_or_default();
             for (key, value) in wanted {
                 if key == "tenant_id" || key == "project_id" {
@@ -87,7 +88,8 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, rest: &[&s
                 }
                 let number = value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
                 let number = number.filter(|number| (-1..=i64::from(i32::MAX)).contains(number));
-                let number = number.ok_or_else(|| Error::invalid(key, format!("'{value}' is not an integer or out of range")))?;
+                let number = number
+                    .ok_or_else(|| Error::invalid(key, format!("'{value}' is not an integer or out of range")))?;
                 set.insert(key.clone(), number);
             }
             let reply = Reply::json(200, view(Some(&set)));

@@ -90,7 +90,10 @@ fn read_gateway(sent: &Attributes) -> Result<Option<Option<Wish>>> {
         Some(Value::Object(map)) if map.is_empty() => Ok(Some(None)),
         Some(info) => {
             let network = info["network_id"].as_str().ok_or_else(|| {
-                Error::invalid("external_gateway_info", "Validation of dictionary's keys failed: 'network_id' is missing")
+                Error::invalid(
+                    "external_gateway_info",
+                    "Validation of dictionary's keys failed: 'network_id' is missing",
+                )
             })?;
             Ok(Some(Some(Wish {
                 network: network.to_owned(),

@@ -9,7 +9,7 @@ use super::{
     Error, Result, Rule,
     attributes::Attributes,
     list::{self, Query},
-    must_be_member, owns, quotas, security_groups, with,
+    must_be_member, nameless, owns, quotas, security_groups,
 };
 use crate::{
     identity::Caller,
@@ -54,7 +54,7 @@ const PROTOCOLS: [(&str, u8); 21] = [
 ];
 
 pub(super) fn view(row: &Rule) -> Value {
-    with(
+    nameless(
         &row.base,
         json!({
             "security_group_id": row.group,
@@ -83,7 +83,9 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, rest: &[&s
             let query = Query::new(world, request, ATTRIBUTES)?;
             let store = &world.data.network;
             let rows: Vec<&Rule> = match query.values("security_group_id") {
-                Some(ids) => ids.iter().flat_map(|id| store.rules.linked(&format!("group:{id}")).collect::<Vec<_>>()).collect(),
+                Some(ids) => {
+                    ids.iter().flat_map(|id| store.rules.linked(&format!("group:{id}")).collect::<Vec<_>>()).collect()
+                }
                 None => store.rules.iter().collect(),
             };
             let rows = rows.into_iter().filter(|row| owns(caller, &row.base.project_id)).map(view);
@@ -139,7 +141,9 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
         "ipv4" => "IPv4",
         "ipv6" => "IPv6",
         other => {
-            let message = format!("Security group rule for ethertype '{other}' not supported. Allowed values are ['IPv4', 'IPv6'].");
+            let message = format!(
+                "Security group rule for ethertype '{other}' not supported. Allowed values are ['IPv4', 'IPv6']."
+            );
             return Err(Error::new(400, "SecurityGroupRuleInvalidEtherType", message));
         }
     };
@@ -216,7 +220,8 @@ fn check_ports(row: &Rule) -> Result<()> {
         Some(1 | 58) => {
             if max.is_some() && min.is_none() {
                 let code = max.unwrap_or_default();
-                let message = format!("ICMP code (port-range-max) {code} is provided but ICMP type (port-range-min) is missing.");
+                let message =
+                    format!("ICMP code (port-range-max) {code} is provided but ICMP type (port-range-min) is missing.");
                 return Err(Error::new(400, "SecurityGroupMissingIcmpType", message));
             }
             for (field, value) in [("port_range_min", min), ("port_range_max", max)] {

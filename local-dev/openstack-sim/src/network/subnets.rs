@@ -37,8 +37,11 @@ const ATTRIBUTES: &[&str] = &[
 
 pub(super) fn view(row: &Subnet) -> Value {
     let pools: Vec<Value> = row.pools.iter().map(|(start, end)| json!({"start": start, "end": end})).collect();
-    let routes: Vec<Value> =
-        row.host_routes.iter().map(|(destination, nexthop)| json!({"destination": destination, "nexthop": nexthop})).collect();
+    let routes: Vec<Value> = row
+        .host_routes
+        .iter()
+        .map(|(destination, nexthop)| json!({"destination": destination, "nexthop": nexthop}))
+        .collect();
     with(
         &row.base,
         json!({
@@ -85,9 +88,8 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, rest: &[&s
                 }
                 None => Box::new(store.subnets.iter()),
             };
-            let rows = rows
-                .filter(|row| query.may_match(&row.base) && visible(world, caller, &row.base.id).is_ok())
-                .map(view);
+            let rows =
+                rows.filter(|row| query.may_match(&row.base) && visible(world, caller, &row.base.id).is_ok()).map(view);
             query.answer(world, "Subnet", "subnets", rows)
         }
         ("POST", []) => create(world, caller, request),
@@ -120,7 +122,9 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
         Some(other) => return Err(Error::invalid("ip_version", format!("'{other}' is not in [4, 6]"))),
         None => return Err(Error::bad("Failed to parse request. Required attribute 'ip_version' not specified")),
     }
-    let cidr = sent.text("cidr")?.ok_or_else(|| Error::new(400, "BadRequest", "Bad subnets request: a subnetpool must be specified in the absence of a cidr."))?;
+    let cidr = sent.text("cidr")?.ok_or_else(|| {
+        Error::new(400, "BadRequest", "Bad subnets request: a subnetpool must be specified in the absence of a cidr.")
+    })?;
     let cidr: Ipv4Net = cidr
         .parse::<Ipv4Net>()
         .map_err(|_| Error::invalid("cidr", format!("'{cidr}' is not a valid IP subnet")))?
@@ -132,7 +136,9 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
         )));
     }
     let gateway_ip = if sent.has("gateway_ip") { sent.address("gateway_ip")? } else { cidr.hosts().next() };
-    if gateway_ip.is_some_and(|gateway| gateway == cidr.network() || gateway == cidr.broadcast()) && cidr.prefix_len() < 31 {
+    if gateway_ip.is_some_and(|gateway| gateway == cidr.network() || gateway == cidr.broadcast())
+        && cidr.prefix_len() < 31
+    {
         return Err(Error::input("Gateway is not valid on subnet"));
     }
     let pools = match sent.objects("allocation_pools")? {
@@ -191,7 +197,8 @@ fn read_pools(
             return Err(Error::new(400, "InvalidAllocationPool", message));
         }
         let inside = |address: Ipv4Addr| {
-            cidr.contains(&address) && (cidr.prefix_len() >= 31 || (address != cidr.network() && address != cidr.broadcast()))
+            cidr.contains(&address)
+                && (cidr.prefix_len() >= 31 || (address != cidr.network() && address != cidr.broadcast()))
         };
         if !inside(start) || !inside(end) {
             let message = format!("The allocation pool {start}-{end} spans beyond the subnet cidr {cidr}.");
@@ -249,8 +256,15 @@ fn read_routes(sent: &Attributes) -> Result<Option<Vec<(String, String)>>> {
 
 fn update(world: &mut World, caller: &Caller, id: &str, request: &Request) -> Result {
     let mut row = own(world, caller, id, "update_subnet")?.clone();
-    let allowed =
-        ["gateway_ip", "allocation_pools", "dns_nameservers", "host_routes", "enable_dhcp", "dns_publish_fixed_ip", "service_types"];
+    let allowed = [
+        "gateway_ip",
+        "allocation_pools",
+        "dns_nameservers",
+        "host_routes",
+        "enable_dhcp",
+        "dns_publish_fixed_ip",
+        "service_types",
+    ];
     let sent = Attributes::read(request, "subnet", &allowed)?;
     sent.rename(&mut row.base)?;
     if sent.has("gateway_ip") {
@@ -259,7 +273,9 @@ fn update(world: &mut World, caller: &Caller, id: &str, request: &Request) -> Re
     if let Some(pools) = sent.objects("allocation_pools")? {
         row.pools = read_pools(&row.cidr, row.gateway_ip, &pools)?;
     }
-    if let Some((start, end)) = row.pools.iter().find(|(start, end)| row.gateway_ip.is_some_and(|ip| *start <= ip && ip <= *end)) {
+    if let Some((start, end)) =
+        row.pools.iter().find(|(start, end)| row.gateway_ip.is_some_and(|ip| *start <= ip && ip <= *end))
+    {
         let gateway = row.gateway_ip.map(|ip| ip.to_string()).unwrap_or_default();
         let message = format!("Gateway ip {gateway} conflicts with allocation pool {start}-{end}.");
         return Err(Error::new(409, "GatewayConflictWithAllocationPools", message));
