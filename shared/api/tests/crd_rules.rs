@@ -275,6 +275,7 @@ fn the_certificate_authority_of_an_instance_cannot_be_changed() {
 /// Proves: SSH-5
 #[test]
 fn an_ssh_certificate_authority_is_one_openssh_public_key_that_is_strong_enough() {
+    const NOT_ONE_KEY: &str = "publicKey must be one OpenSSH public key on one line";
     for line in include_str!("tables/ssh_public_keys.tsv").lines() {
         let [verdict, what, key] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
         // Line ends, tabs and quotes are escaped in the table.
@@ -282,9 +283,7 @@ fn an_ssh_certificate_authority_is_one_openssh_public_key_that_is_strong_enough(
         let changes = [("/spec/publicKey", json!(key))];
         match verdict {
             "ok" => accepted("SSHCertificateAuthority", &changes),
-            "key" => {
-                refused("SSHCertificateAuthority", &changes, "publicKey must be one OpenSSH public key on one line")
-            }
+            "key" => refused("SSHCertificateAuthority", &changes, NOT_ONE_KEY),
             "rsa" => refused("SSHCertificateAuthority", &changes, "an RSA key must have at least 3072 bits"),
             "long" => refused("SSHCertificateAuthority", &changes, "Too long"),
             other => panic!("{what}: {other}"),

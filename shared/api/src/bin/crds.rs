@@ -60,14 +60,14 @@ fn files() -> Result<BTreeMap<String, String>, Error> {
         files.insert(name, format!("{HEADER}{text}"));
     }
     for name in files.keys() {
-        index.push_str(&format!("  - {name}\n"));
+        index.extend(["  - ", name, "\n"]);
     }
     files.insert("kustomization.yaml".to_owned(), format!("{HEADER}{index}"));
     Ok(files)
 }
 
 /// Writes bounds as people do, `30` instead of `30.0`: the Kubernetes type has them in floating point.
-#[allow(clippy::cast_possible_truncation, clippy::float_cmp)] // the cast is kept only where it loses nothing
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::float_cmp)] // the cast is kept only where it loses nothing
 fn whole(value: &mut Value) {
     match value {
         Value::Number(number) => {

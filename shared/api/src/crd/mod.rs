@@ -17,6 +17,8 @@
 //! Absent fields are left out when serialising, never written as `null`: a merge patch that has to clear a field must
 //! say `null` itself.
 
+#![allow(clippy::duplicated_attributes)] // columns of one kind share types and priorities
+
 mod address;
 mod allocation;
 mod compute_instance;

@@ -199,7 +199,7 @@ fn fraction_times(fraction: &str, unit: u128) -> u128 {
     let mut rest = false;
     for digit in fraction.bytes().rev() {
         let sum = u128::from(digit - b'0') * unit + carried;
-        rest |= sum % 10 != 0;
+        rest |= !sum.is_multiple_of(10);
         carried = sum / 10;
     }
     carried + u128::from(rest)

@@ -54,7 +54,7 @@ pub fn admit(object: &Value, old: Option<&Value>) -> Result<Value, Vec<String>> 
     let mut object = object.clone();
     let mut causes: Vec<String> = schema.prune(&mut object).iter().map(|f| format!("unknown field {f}")).collect();
     schema.default(&mut object);
-    let found = schema.validate(&object, old);
+    let found = schema.validate_after(&object, old, Vec::new());
     causes.extend(found.iter().map(|cause| format!("{}: {}", cause.field, cause.message)));
     if causes.is_empty() { Ok(object) } else { Err(causes) }
 }
