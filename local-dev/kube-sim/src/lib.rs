@@ -38,7 +38,7 @@ mod openapi;
 mod protobuf;
 mod requests;
 mod resource;
-mod schema;
+pub mod schema;
 mod selector;
 mod sim;
 mod status;
