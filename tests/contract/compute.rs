@@ -157,12 +157,19 @@ async fn a_server_lives_from_build_to_gone() {
             refused(compute.rebuild_server(&id, &NOWHERE.into()).await, Class::BadRequest);
 
             compute.delete_server(&id).await.unwrap();
-            eventually("end of the server", async || compute.server(&id).await.or_absent().unwrap().is_none().then_some(()))
-                .await;
+            eventually("end of the server", async || {
+                compute.server(&id).await.or_absent().unwrap().is_none().then_some(())
+            })
+            .await;
             assert!(compute.find_server_by_name("web").await.unwrap().is_none());
             refused(compute.delete_server(&id).await, Class::NotFound);
             refused(compute.stop_server(&id).await, Class::NotFound);
-            let port = tenant.member.network().port(&port.id).await.expect("a server's end leaves a port that was given to it");
+            let port = tenant
+                .member
+                .network()
+                .port(&port.id)
+                .await
+                .expect("a server's end leaves a port that was given to it");
             assert_eq!(port.device_id, "");
         })
         .await;
@@ -226,8 +233,10 @@ async fn a_server_whose_build_failed_says_why_and_never_launched() {
             assert_eq!(server.launched_at, Observed::Nothing);
             assert!(!server.fault.unwrap().message.is_empty());
             compute.delete_server(&id).await.unwrap();
-            eventually("end of the server", async || compute.find_server_by_name("web").await.unwrap().is_none().then_some(()))
-                .await;
+            eventually("end of the server", async || {
+                compute.find_server_by_name("web").await.unwrap().is_none().then_some(())
+            })
+            .await;
         })
         .await;
     })
@@ -265,9 +274,15 @@ async fn a_server_that_cannot_be_is_refused_at_once() {
             let nothing: [Attach; 0] = [];
             let new = NewServer::new("web", &flavor, &image, &nothing);
             let missing_image = NOWHERE.into();
-            refused(compute.create_server(&NewServer { image: &missing_image, ..new.clone() }).await, Class::BadRequest);
+            refused(
+                compute.create_server(&NewServer { image: &missing_image, ..new.clone() }).await,
+                Class::BadRequest,
+            );
             let missing_flavor = NOWHERE.into();
-            refused(compute.create_server(&NewServer { flavor: &missing_flavor, ..new.clone() }).await, Class::BadRequest);
+            refused(
+                compute.create_server(&NewServer { flavor: &missing_flavor, ..new.clone() }).await,
+                Class::BadRequest,
+            );
             let key = NewServer { key_name: Some("no-such-key"), ..new.clone() };
             refused(compute.create_server(&key).await, Class::BadRequest);
             let port = [Attach::Port(NOWHERE.into())];

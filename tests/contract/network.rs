@@ -95,7 +95,12 @@ async fn a_subnet_s_name_servers_and_routes_are_set_and_cleared_in_place() {
                 host_routes: &[],
             };
             refused(network.create_subnet(&bad).await, Class::BadRequest);
-            let lost = NewSubnet { network_id: &NOWHERE.into(), cidr: "10.32.0.0/24", gateway_ip: "10.32.0.1".parse().unwrap(), ..bad };
+            let lost = NewSubnet {
+                network_id: &NOWHERE.into(),
+                cidr: "10.32.0.0/24",
+                gateway_ip: "10.32.0.1".parse().unwrap(),
+                ..bad
+            };
             refused(network.create_subnet(&lost).await, Class::NotFound);
         })
         .await;
@@ -192,7 +197,10 @@ async fn a_port_s_groups_and_address_pairs_are_set_and_cleared_in_place() {
             assert_eq!(network.find_port_by_name("server-a").await.unwrap().unwrap().id, port.id);
             assert_eq!(network.port(&port.id).await.unwrap().network_id, net.id);
             let on_net = PortFilter { network: Some(&net.id), ..Default::default() };
-            assert_eq!(network.visible_ports(&on_net).await.unwrap().len(), network.ports(&on_net).await.unwrap().len());
+            assert_eq!(
+                network.visible_ports(&on_net).await.unwrap().len(),
+                network.ports(&on_net).await.unwrap().len()
+            );
             network.delete_port(&port.id).await.unwrap();
             refused(network.delete_port(&port.id).await, Class::NotFound);
             let lost = NewPort {
@@ -251,7 +259,8 @@ async fn a_security_group_starts_with_two_rules_and_refuses_doubles() {
                     Err(error) => assert_eq!((protocol, error.kind()), (Some("112"), Some("SecurityGroupRuleExists"))),
                 }
             }
-            let upside_down = NewSecurityGroupRule { port_range_min: Some(90), port_range_max: Some(80), ..ssh.clone() };
+            let upside_down =
+                NewSecurityGroupRule { port_range_min: Some(90), port_range_max: Some(80), ..ssh.clone() };
             refused(network.create_security_group_rule(&upside_down).await, Class::BadRequest);
 
             network.delete_security_group_rule(&rule.id).await.unwrap();
@@ -293,7 +302,8 @@ async fn a_floating_ip_is_found_by_its_port_and_a_port_has_one_at_most() {
             let network = tenant.member.network();
             let port = port_behind_a_router(tenant).await;
             let external = cloud.external_network();
-            let new = NewFloatingIp { floating_network_id: &external, port_id: Some(&port.id), description: "server-a" };
+            let new =
+                NewFloatingIp { floating_network_id: &external, port_id: Some(&port.id), description: "server-a" };
             let ip = network.create_floating_ip(&new).await.unwrap();
             assert_eq!((ip.port_id.as_ref(), ip.description.as_str()), (Some(&port.id), "server-a"));
             assert_eq!(ip.fixed_ip_address.as_deref(), Some(port.fixed_ips[0].ip_address.as_str()));
@@ -305,7 +315,10 @@ async fn a_floating_ip_is_found_by_its_port_and_a_port_has_one_at_most() {
             assert!(network.floating_ips(&on_port).await.unwrap().is_empty());
             network.associate_floating_ip(&ip.id, Some(&port.id)).await.unwrap();
             network.delete_port(&port.id).await.unwrap();
-            assert!(network.floating_ip(&ip.id).await.unwrap().port_id.is_none(), "a port's end leaves its floating IP");
+            assert!(
+                network.floating_ip(&ip.id).await.unwrap().port_id.is_none(),
+                "a port's end leaves its floating IP"
+            );
             network.delete_floating_ip(&ip.id).await.unwrap();
             refused(network.delete_floating_ip(&ip.id).await, Class::NotFound);
             let lost = NewFloatingIp { floating_network_id: &NOWHERE.into(), port_id: None, description: "" };
@@ -344,7 +357,8 @@ async fn a_provider_network_takes_the_manager_s_privilege_and_its_vlan_reads_bac
             let mut made = None;
             for id in (3000..3900).step_by(7) {
                 let vlan = [Segment::vlan(physical, id)];
-                let new = NewNetwork { name: "network-a", description: "unikorn managed provider network", segments: &vlan };
+                let new =
+                    NewNetwork { name: "network-a", description: "unikorn managed provider network", segments: &vlan };
                 refused(tenant.member.network().create_network(&new).await, Class::Forbidden);
                 match manager.network().create_network(&new).await {
                     Ok(network) => {

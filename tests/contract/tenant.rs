@@ -46,8 +46,10 @@ impl<'a> Tenant<'a> {
             identity.grant_project_role(&project, &user, &role(name).await).await.expect(name);
         }
         let session = cloud.password(&user, &password, Scope::Project(project.clone()));
-        let credential = NewApplicationCredential { name: &name, description: "contract test", roles: &[] };
-        let credential = session.identity().create_application_credential(&user, &credential).await.expect("credential");
+        let roles = ["member".to_owned(), "load-balancer_member".to_owned()];
+        let credential = NewApplicationCredential { name: &name, description: "contract test", roles: &roles };
+        let credential =
+            session.identity().create_application_credential(&user, &credential).await.expect("credential");
         let secret = credential.secret.expect("a new credential's secret");
         let credential = Credential::ApplicationCredential { id: credential.id, secret };
         let member = cloud.session(credential, Scope::Own);
@@ -62,6 +64,25 @@ impl<'a> Tenant<'a> {
     /// The region's credential in the project.
     pub fn manager(&self) -> Session {
         self.cloud.manager_in(&self.project)
+    }
+
+    /// Another user with `role` on the project, by its password, in the project.
+    pub async fn another(&self, role: &str) -> (UserId, Session) {
+        let manager = self.cloud.manager();
+        let identity = manager.identity();
+        let (name, password) = (unique("user"), Secret::new(uuid::Uuid::new_v4().to_string()));
+        let user = NewUser {
+            name: &name,
+            domain_id: &self.cloud.domain(),
+            password: &password,
+            default_project_id: None,
+            description: "contract test",
+        };
+        let user = identity.create_user(&user).await.expect("a user").id;
+        let role = identity.find_role_by_name(role).await.expect("roles").expect("the role").id;
+        identity.grant_project_role(&self.project, &user, &role).await.expect("a grant");
+        let session = self.cloud.password(&user, &password, Scope::Project(self.project.clone()));
+        (user, session)
     }
 
     pub async fn network(&self, name: &str) -> Network {
@@ -141,9 +162,8 @@ impl<'a> Tenant<'a> {
 
     async fn unmake_identity(&self) -> weir_openstack::Result<()> {
         let manager = self.cloud.manager();
-        manager.identity().delete_user(&self.user).await.or_absent()?;
-        manager.identity().delete_project(&self.project).await.or_absent()?;
-        Ok(())
+        manager.identity().delete_user(&self.user).await?;
+        manager.identity().delete_project(&self.project).await
     }
 }
 

@@ -63,23 +63,40 @@ pub fn body(body: &Bytes) -> Bytes {
     Bytes::from(text(&String::from_utf8_lossy(body), &[]))
 }
 
-/// Free text without `secrets`, and without the quoted value of any secret field: error messages like to quote the request
-/// they refuse.
+/// A secret of which this much is seen is taken for the secret: services shorten what they quote.
+const TELLING: usize = 16;
+
+/// Free text without `secrets`, whole or begun, and without the quoted value of any secret field: error messages like to
+/// quote the request they refuse.
 pub(crate) fn text(text: &str, secrets: &[&Secret]) -> String {
     let mut out = text.to_owned();
     for secret in secrets {
         let secret = secret.reveal();
-        // Shorter ones would tear ordinary words apart, and are no secrets.
-        if secret.len() >= 4 {
-            out = out.replace(secret, MARK);
-            let escaped = Value::String(secret.to_owned()).to_string();
-            let escaped = escaped.trim_matches('"');
-            if escaped != secret {
-                out = out.replace(escaped, MARK);
-            }
+        let quoted = Value::String(secret.to_owned()).to_string();
+        for form in [secret, quoted.trim_matches('"')] {
+            out = without(&out, form);
         }
     }
     fields(&out)
+}
+
+fn without(text: &str, secret: &str) -> String {
+    // Shorter ones would tear ordinary words apart, and are no secrets.
+    if secret.len() < 4 {
+        return text.to_owned();
+    }
+    let telling = secret.char_indices().map(|(at, _)| at).find(|at| *at >= TELLING).unwrap_or(secret.len());
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(&secret[..telling]) {
+        out.push_str(&rest[..at]);
+        out.push_str(MARK);
+        let same: usize =
+            rest[at..].chars().zip(secret.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
+        rest = &rest[at + same..];
+    }
+    out.push_str(rest);
+    out
 }
 
 /// Finds `"name": "value"` and `'name': 'value'` for the secret names, in any mixture of quotes and escapes, and removes the value.
@@ -189,6 +206,9 @@ mod tests {
             assert_eq!(super::text(text, &[]), redacted);
         }
         assert_eq!(super::text("token gAAAAAB1 refused", &[&Secret::new("gAAAAAB1")]), "token *** refused");
+        let long = Secret::new("0123456789abcdefghijklmnop");
+        assert_eq!(super::text("Value: 0123456789abcdefgh… is not", &[&long]), "Value: ***… is not", "a shortened one");
+        assert_eq!(super::text(r#"a"b\"c\\d"#, &[&Secret::new(r#"b"c\d"#)]), r#"a"***"#, "an escaped one");
     }
 
     /// Proves: OSC-13

@@ -105,16 +105,16 @@ impl Answer {
     /// The error this answer is. `secrets` are removed from what it says.
     pub(crate) fn error(&self, request: &Request, secrets: &[&Secret]) -> Error {
         let fault = Fault::read(&self.body);
-        let mut message = fault.message.clone();
-        // Enough for the redaction to see more than is kept, so that no half of a secret is left at the cut.
-        crate::error::truncate(&mut message, 8 * Error::DETAIL_LIMIT);
+        let class = classify(request.service, self.status, &fault);
+        // The whole message, so that no half of a secret is left at the cut.
+        let detail = redact::text(&fault.message, secrets);
         request
-            .error(classify(request.service, self.status, &fault))
+            .error(class)
             .with_status(self.status)
             .with_kind(fault.kind.filter(|kind| kind.len() <= 128))
             .with_retry_after(retry_after(&self.headers, jiff::Timestamp::now()))
             .with_request_id(self.request_id())
-            .with_detail(redact::text(&message, secrets))
+            .with_detail(detail)
     }
 
     /// The JSON body.

@@ -168,7 +168,10 @@ impl Session {
         let asked = Instant::now();
         let answer = self.exchange(&request, &request.url(&base)?, None).await?;
         if !answer.is_success() {
-            return Err(answer.error(&request, &[auth.secret()]));
+            let error = answer.error(&request, &[auth.secret()]);
+            // Keystone answers 404 to an application credential that is gone. That must not look as if what was asked for with
+            // it were gone: absence is what deletions wait for.
+            return Err(if error.is_not_found() { error.with_class(Class::Unauthorized) } else { error });
         }
         let value = answer.headers.get(SUBJECT_TOKEN).and_then(|value| value.to_str().ok()).map(Secret::new);
         let token = value.and_then(|value| Token::read(value, &answer.body, asked));

@@ -11,8 +11,8 @@ pub(crate) struct Fault {
     pub(crate) message: String,
 }
 
-/// More of a body than this is not looked at: error messages are short, and what is longer is somebody's web page.
-const READ_LIMIT: usize = 64 * 1024;
+/// More of a body than this is not looked at. Nova quotes user data twice when it refuses it, and that is still read as JSON.
+const READ_LIMIT: usize = 512 * 1024;
 
 impl Fault {
     /// Never fails: what cannot be read as anything is text.

@@ -32,7 +32,7 @@ pub enum Class {
     QuotaExceeded,
     /// The request itself is wrong: the same request will never do.
     BadRequest,
-    /// The credential was refused, also with a new token.
+    /// The credential was refused, also with a new token; or it is gone.
     Unauthorized,
     /// The cloud's policy does not let this credential do it.
     Forbidden,
@@ -111,6 +111,11 @@ impl Error {
             request_id: None,
             detail: String::new(),
         }))
+    }
+
+    pub(crate) fn with_class(mut self, class: Class) -> Self {
+        self.0.class = class;
+        self
     }
 
     pub(crate) fn with_status(mut self, status: u16) -> Self {

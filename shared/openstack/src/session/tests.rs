@@ -114,6 +114,18 @@ async fn a_wrong_password_is_reported_and_not_tried_again() {
     assert_eq!(cloud.tokens(), 1);
 }
 
+/// Keystone answers 404 to an application credential that was deleted.
+///
+/// Proves: OSC-7, NET-9
+#[tokio::test(start_paused = true)]
+async fn a_credential_that_is_gone_does_not_make_everything_else_look_gone() {
+    let body =
+        r#"{"error": {"code": 404, "message": "Could not find Application Credential: x.", "title": "Not Found"}}"#;
+    let cloud = Cloud::default().with_tokens(move |_| Reply::Raw(404, body, vec![]));
+    let error = cloud.session().network().network(&NetworkId::from("n1")).await.unwrap_err();
+    assert_eq!(error.class(), Class::Unauthorized);
+}
+
 /// Proves: OSC-9
 #[tokio::test(start_paused = true)]
 async fn reads_and_deletes_are_repeated_twice_when_the_connection_breaks() {
