@@ -61,7 +61,8 @@ pub(crate) enum Val<'a> {
 
 /// What a rule sees of metadata, whatever the schema says.
 static METADATA: LazyLock<Node> = LazyLock::new(|| {
-    let text = || Node { kind: Some(Type::String), ..Node::default() };
+    // The longest name there may be.
+    let text = || Node { kind: Some(Type::String), max_length: Some(253), ..Node::default() };
     let properties = ["name", "generateName"].into_iter().map(|name| (name.to_owned(), text())).collect();
     Node { kind: Some(Type::Object), properties, ..Node::default() }
 });
