@@ -8,6 +8,8 @@ const WATCH_SECONDS: u32 = 45;
 
 /// Settings of the watches.
 #[derive(Clone, Debug, clap::Args)]
+// By default the group would be called like that of every function's settings, which stand beside these.
+#[group(id = "watches")]
 pub struct Settings {
     /// Seconds after which a watch is asked to end and is resumed; must be below 60, the client's read time-out.
     #[arg(long, env = "WEIR_WATCH_SECONDS", default_value_t = WATCH_SECONDS, value_parser = clap::value_parser!(u32).range(1..60))]
