@@ -1,0 +1,109 @@
+//! What a server needs first.
+
+use crate::world::{AUTHORITY, GROUP, NETWORK, PUBLIC_KEY, SERVER, World};
+use serde_json::{Value, json};
+use weir_api::crd;
+use weir_function_runtime::worker::Verdict;
+
+/// Proves: SRV-4
+#[tokio::test]
+async fn a_server_waits_for_what_is_not_ready_as_the_table_says() {
+    let table: Value = serde_json::from_str(include_str!("../tables/dependency_gate.json")).unwrap();
+    let mut reasons: Vec<(Value, Value)> = Vec::new();
+    for case in table["cases"].as_array().unwrap() {
+        if case["input"]["found"].is_null() {
+            reasons.push((case["input"]["available"].clone(), case["expect"].clone()));
+        }
+    }
+    // What the table leaves out: whatever is neither provisioned nor errored is not ready.
+    for reason in ["Deprovisioning", "Unknown", "DependencyNotReady", "Cancelled"] {
+        reasons.push((json!(reason), json!({"outcome": "yield", "reason": "DependencyNotReady"})));
+    }
+    let world = World::start().await;
+    world.create_server(&json!({})).await;
+    for (available, expect) in reasons {
+        for kind in ["network", "group"] {
+            let tell = async |reason: String| {
+                match kind {
+                    "network" => world.tell::<crd::Network>(NETWORK, &reason).await,
+                    _ => world.tell::<crd::SecurityGroup>(GROUP, &reason).await,
+                }
+            };
+            match available.as_str() {
+                Some("Provisioned") => continue,
+                Some(reason) => tell(reason.to_owned()).await,
+                None if kind == "network" => world.patch_status::<crd::Network>(NETWORK).await,
+                None => world.patch_status::<crd::SecurityGroup>(GROUP).await,
+            }
+            let mutations = world.cloud.mutations();
+            assert_eq!(world.drive().await, Verdict::Waiting, "an event wakes it, not a timer");
+            let (reason, message) = world.available().await;
+            assert_eq!(reason, expect["reason"].as_str().unwrap(), "{available}");
+            let end = if reason == "DependencyFailed" { "has failed" } else { "is not ready" };
+            let name = if kind == "network" {
+                format!("Network \"net\" ({NETWORK})")
+            } else {
+                format!("SecurityGroup \"group\" ({GROUP})")
+            };
+            assert_eq!(message, format!("{name} {end}"));
+            assert_eq!(world.cloud.mutations(), mutations);
+            assert!(!world.holds::<crd::Network>(NETWORK).await);
+            tell("Provisioned".to_owned()).await;
+        }
+    }
+    assert_eq!(world.drive().await, Verdict::Settled);
+}
+
+/// Proves: SRV-4
+#[tokio::test]
+async fn a_server_says_which_object_does_not_exist_and_goes_on_when_it_does() {
+    let world = World::start().await;
+    world.create_server(&json!({"securityGroups": [{"id": "c0000000-0000-4000-8000-00000000000f"}]})).await;
+    assert_eq!(world.drive().await, Verdict::Waiting);
+    let (reason, message) = world.available().await;
+    assert_eq!(reason, "DependencyNotFound");
+    assert_eq!(message, "SecurityGroup c0000000-0000-4000-8000-00000000000f does not exist");
+    assert_eq!(world.cloud.mutations(), {
+        let before = world.cloud.mutations();
+        world.drive().await;
+        before
+    });
+    world.patch::<crd::Server>(SERVER, json!({"spec": {"securityGroups": [{"id": GROUP}]}})).await;
+    assert_eq!(world.drive().await, Verdict::Settled);
+}
+
+/// Proves: SRV-4, SRV-9
+#[tokio::test]
+async fn an_authority_is_waited_for_and_held() {
+    let world = World::start().await;
+    world.create_server(&json!({"sshInjection": null, "sshCertificateAuthorityID": AUTHORITY})).await;
+    assert_eq!(world.drive().await, Verdict::Waiting);
+    assert_eq!(world.available().await.0, "DependencyNotFound");
+    assert_eq!(world.counts(), (0, 0, 0));
+    world
+        .create::<crd::SshCertificateAuthority>(json!({
+            "apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "SSHCertificateAuthority",
+            "metadata": {"name": AUTHORITY}, "spec": {"publicKey": PUBLIC_KEY},
+        }))
+        .await;
+    assert_eq!(world.drive().await, Verdict::Settled);
+    assert!(world.holds::<crd::SshCertificateAuthority>(AUTHORITY).await);
+    // Marked for deletion it stays as long as the server does, and the server goes on as before.
+    world.delete::<crd::SshCertificateAuthority>(AUTHORITY).await;
+    assert_eq!(world.call(SERVER).await, Verdict::Settled);
+    assert!(world.get::<crd::SshCertificateAuthority>(AUTHORITY).await.is_some());
+    world.delete::<crd::Server>(SERVER).await;
+    assert_eq!(world.drive().await, Verdict::Gone);
+    assert!(world.get::<crd::SshCertificateAuthority>(AUTHORITY).await.is_none());
+}
+
+/// Proves: SRV-9
+#[tokio::test]
+async fn references_are_there_before_anything_is_made() {
+    let world = World::start().await;
+    world.create_server(&json!({})).await;
+    world.cloud.faults().add(weir_openstack_sim::Fault::status(503).on("POST", "/ports$").times(1)).unwrap();
+    assert!(matches!(world.call(SERVER).await, Verdict::Retry { .. }));
+    assert_eq!(world.counts().0, 0);
+    assert!(world.holds::<crd::Network>(NETWORK).await && world.holds::<crd::SecurityGroup>(GROUP).await);
+}

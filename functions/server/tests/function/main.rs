@@ -1,0 +1,10 @@
+//! The server function against a simulated cluster and cloud, called as the worker calls it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod access;
+mod converge;
+mod dependencies;
+mod faults;
+mod removal;
+mod world;
