@@ -172,12 +172,9 @@ fn claim(shape: Shape<'_>, value: &Value, path: &mut Vec<String>, set: &mut Fiel
             for (element, child, child_shape) in children(shape, Some(value)) {
                 path.push(element);
                 claim(child_shape, child, path, set);
-                // Items and entries of maps are claimed as such; declared members only through what they hold.
-                if parts == Parts::Items
-                    || shape.is_map() && !path.is_empty() && path.len() > 1
-                    || child.is_null()
-                    || is_empty_object(child)
-                {
+                // Items and entries of maps are claimed as such; declared members, and those at the root, only through what they hold.
+                let entry = parts == Parts::Items || (shape.is_map() && path.len() > 1);
+                if entry || child.is_null() || is_empty_object(child) {
                     set.insert(path);
                 }
                 path.pop();

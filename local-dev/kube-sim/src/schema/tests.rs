@@ -354,6 +354,24 @@ fn hostile_rules_end_soon() {
 }
 
 #[test]
+fn schemas_and_objects_as_deep_as_json_can_be_are_handled() {
+    let mut schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "x-kubernetes-validations": [{"rule": "has(self.a)"}]});
+    let mut object = json!({"a": "x"});
+    // A request may be 128 levels deep, and each level of a schema takes two.
+    for level in 0..60 {
+        schema = json!({"type": "object", "properties": {"a": schema}});
+        if level == 30 {
+            schema["anyOf"] = json!([{"properties": {"a": {"required": ["b"]}}}, {"required": ["a"]}]);
+        }
+        object = json!({"a": object});
+    }
+    let schema = Schema::compile(&schema).unwrap();
+    assert!(schema.prune(&mut object).is_empty());
+    schema.default(&mut object);
+    assert!(schema.validate_after(&object, None, Vec::new()).is_empty());
+}
+
+#[test]
 fn long_lists_are_compared_with_their_old_selves_quickly() {
     let schema = compile(json!({"type": "object", "properties": {
         "keyed": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
