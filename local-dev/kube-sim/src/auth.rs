@@ -32,7 +32,12 @@ impl User {
     }
 
     fn named(name: &str) -> User {
-        User { name: name.into(), uid: format!("{name}-uid"), groups: vec!["system:authenticated".into()], credential: None }
+        User {
+            name: name.into(),
+            uid: format!("{name}-uid"),
+            groups: vec!["system:authenticated".into()],
+            credential: None,
+        }
     }
 
     /// `UserInfo` as reviews show it.
@@ -90,7 +95,8 @@ impl Auth {
     /// Reads an `Authorization` header.
     pub fn identify(&self, header: Option<&str>) -> Identity {
         let Some(header) = header else { return Identity::Anonymous };
-        let Some(token) = header.strip_prefix("Bearer ").or_else(|| header.strip_prefix("bearer ")).map(str::trim) else {
+        let Some(token) = header.strip_prefix("Bearer ").or_else(|| header.strip_prefix("bearer ")).map(str::trim)
+        else {
             return Identity::Anonymous;
         };
         self.user(token).map_or(Identity::Refused, Identity::User)
@@ -145,7 +151,11 @@ impl Auth {
         Some(User {
             name: text("/sub")?,
             uid: text("/kubernetes.io/serviceaccount/uid")?,
-            groups: vec!["system:serviceaccounts".into(), format!("system:serviceaccounts:{namespace}"), "system:authenticated".into()],
+            groups: vec![
+                "system:serviceaccounts".into(),
+                format!("system:serviceaccounts:{namespace}"),
+                "system:authenticated".into(),
+            ],
             credential: text("/jti"),
         })
     }
@@ -168,7 +178,9 @@ mod tests {
         assert_eq!(auth.identify(None), Identity::Anonymous);
         assert_eq!(auth.identify(Some("Bearer nope")), Identity::Refused);
         assert!(matches!(auth.identify(Some("Bearer root")), Identity::User(u) if u.is_admin()));
-        assert!(matches!(auth.identify(Some("Bearer wonder")), Identity::User(u) if u.name == "alice" && !u.is_admin()));
+        assert!(
+            matches!(auth.identify(Some("Bearer wonder")), Identity::User(u) if u.name == "alice" && !u.is_admin())
+        );
     }
 
     #[test]

@@ -107,7 +107,8 @@ impl Cluster {
 
     /// What the controller manager puts into every namespace.
     pub fn furnish_namespace(&self, name: &str) {
-        let mut account = json!({"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default", "namespace": name}});
+        let mut account =
+            json!({"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default", "namespace": name}});
         stamp(&mut account);
         let mut root = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "kube-root-ca.crt", "namespace": name},
             "data": {"ca.crt": self.ca_pem}});
@@ -126,7 +127,8 @@ impl Cluster {
         let table = definitions_table();
         loop {
             let all = self.store.list(&table, None).items;
-            let next = all.iter().find_map(|d| definition::next_conditions(d.value(), &all).map(|next| (d.revision(), next)));
+            let next =
+                all.iter().find_map(|d| definition::next_conditions(d.value(), &all).map(|next| (d.revision(), next)));
             let Some((revision, next)) = next else { break };
             match self.store.update(&table, revision, next) {
                 // Moved: a client was faster; look again.

@@ -77,7 +77,8 @@ fn edit(cluster: &Cluster, table: &TableName, key: &Key, uid: &str, change: impl
             return;
         }
         // A namespace goes in its own way, when its content has gone.
-        let ended = *table != namespaces_table() && object::is_deleting(&value) && object::finalizers(&value).is_empty();
+        let ended =
+            *table != namespaces_table() && object::is_deleting(&value) && object::finalizers(&value).is_empty();
         let outcome = if ended {
             cluster.store.delete(table, key, current.revision())
         } else {
@@ -160,7 +161,11 @@ fn state_of(cluster: &Cluster, dependent: &Object, owner: &Owner<'_>) -> OwnerSt
     let found = cluster.store.locate(owner.uid).and_then(|(table, key)| cluster.store.get(&table, &key));
     match found {
         Some(found) if found.namespace().is_empty() || found.namespace() == dependent.namespace() => {
-            if found.is_deleting() && found.finalizers().contains(&FOREGROUND) { OwnerState::Waiting } else { OwnerState::Solid }
+            if found.is_deleting() && found.finalizers().contains(&FOREGROUND) {
+                OwnerState::Waiting
+            } else {
+                OwnerState::Solid
+            }
         }
         _ => OwnerState::Dangling,
     }
@@ -245,14 +250,40 @@ fn describe_rest(cluster: &Cluster, name: &str, left: &[(Arc<Resource>, usize)],
             }
         }
     }
-    let instances: Vec<String> = left.iter().map(|(r, n)| format!("{} has {n} resource instances", r.qualified())).collect();
+    let instances: Vec<String> =
+        left.iter().map(|(r, n)| format!("{} has {n} resource instances", r.qualified())).collect();
     let holders: Vec<String> = finalizers.iter().map(|(f, n)| format!("{f} in {n} resource instances")).collect();
     for (kind, status, reason, message) in [
-        ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered".to_owned()),
-        ("NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions", "All legacy kube types successfully parsed".to_owned()),
-        ("NamespaceDeletionContentFailure", "False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization".to_owned()),
-        ("NamespaceContentRemaining", "True", "SomeResourcesRemain", format!("Some resources are remaining: {}", instances.join(", "))),
-        ("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", format!("Some content in the namespace has finalizers remaining: {}", holders.join(", "))),
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            "False",
+            "ResourcesDiscovered",
+            "All resources successfully discovered".to_owned(),
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "False",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed".to_owned(),
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            "False",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization".to_owned(),
+        ),
+        (
+            "NamespaceContentRemaining",
+            "True",
+            "SomeResourcesRemain",
+            format!("Some resources are remaining: {}", instances.join(", ")),
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            "True",
+            "SomeFinalizersRemain",
+            format!("Some content in the namespace has finalizers remaining: {}", holders.join(", ")),
+        ),
     ] {
         definition::set_condition(value, kind, status, reason, &message);
     }

@@ -68,7 +68,8 @@ fn syntax(error: &serde_json::Error, body: &[u8]) -> String {
     if error.is_eof() {
         return "unexpected end of JSON input".into();
     }
-    let line_start: usize = body.split_inclusive(|b| *b == b'\n').take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
+    let line_start: usize =
+        body.split_inclusive(|b| *b == b'\n').take(error.line().saturating_sub(1)).map(<[u8]>::len).sum();
     let at = line_start + error.column().saturating_sub(1);
     match body.get(at).map(|b| char::from(*b)) {
         Some(c) => format!("invalid character '{c}' looking for beginning of value"),
@@ -111,7 +112,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_u64<E>(self, n: u64) -> Result<Value, E> {
         // Go has no room for it in an int64 and takes a float.
         #[allow(clippy::cast_precision_loss)]
-        Ok(i64::try_from(n).map_or_else(|_| Number::from_f64(n as f64).map_or(Value::Null, Value::Number), |n| Value::Number(n.into())))
+        Ok(i64::try_from(n).map_or_else(
+            |_| Number::from_f64(n as f64).map_or(Value::Null, Value::Number),
+            |n| Value::Number(n.into()),
+        ))
     }
 
     fn visit_f64<E>(self, n: f64) -> Result<Value, E> {
@@ -128,7 +132,9 @@ impl<'de> Visitor<'de> for Seed<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = seq.next_element_seed(Seed { path: format!("{}[{}]", self.path, items.len()), duplicates: self.duplicates })? {
+        while let Some(item) = seq
+            .next_element_seed(Seed { path: format!("{}[{}]", self.path, items.len()), duplicates: self.duplicates })?
+        {
             items.push(item);
         }
         Ok(Value::Array(items))

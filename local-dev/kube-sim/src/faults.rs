@@ -231,7 +231,8 @@ impl Default for Faults {
 }
 
 fn whole(pattern: Option<&str>, field: &'static str) -> Result<Option<Regex>, Error> {
-    let compile = |p: &str| Regex::new(&format!("^(?:{p})$")).map_err(|e| Error::Pattern { field, source: Box::new(e) });
+    let compile =
+        |p: &str| Regex::new(&format!("^(?:{p})$")).map_err(|e| Error::Pattern { field, source: Box::new(e) });
     pattern.map(compile).transpose()
 }
 
@@ -314,7 +315,10 @@ impl Faults {
     pub(crate) fn strike(&self, call: &Call) -> Option<Action> {
         let mut inner = self.lock();
         let about_watches = |a: &Active| matches!(a.fault.action, Action::Watch { .. });
-        inner.active.iter_mut().find_map(|a| ((call.verb == "watch" || !about_watches(a)) && a.strikes(call)).then_some(a.fault.action))
+        inner
+            .active
+            .iter_mut()
+            .find_map(|a| ((call.verb == "watch" || !about_watches(a)) && a.strikes(call)).then_some(a.fault.action))
     }
 
     /// What a newly set fault does to a watch that is open.

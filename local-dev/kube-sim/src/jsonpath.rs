@@ -55,7 +55,11 @@ fn find<'a>(steps: &[Step], value: &'a Value) -> Vec<&'a Value> {
                 Step::Key(key) => next.extend(value.get(key)),
                 Step::Index(index) => {
                     if let Some(items) = value.as_array() {
-                        let at = if *index < 0 { items.len().checked_sub(index.unsigned_abs().try_into().unwrap_or(usize::MAX)) } else { usize::try_from(*index).ok() };
+                        let at = if *index < 0 {
+                            items.len().checked_sub(index.unsigned_abs().try_into().unwrap_or(usize::MAX))
+                        } else {
+                            usize::try_from(*index).ok()
+                        };
                         next.extend(at.and_then(|i| items.get(i)));
                     }
                 }
@@ -66,7 +70,11 @@ fn find<'a>(steps: &[Step], value: &'a Value) -> Vec<&'a Value> {
                 },
                 Step::Filter { path, equal, value: wanted } => {
                     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-                    next.extend(items.iter().filter(|item| find(path, item).first().is_some_and(|found| (*found == wanted) == *equal)));
+                    next.extend(
+                        items
+                            .iter()
+                            .filter(|item| find(path, item).first().is_some_and(|found| (*found == wanted) == *equal)),
+                    );
                 }
             }
         }

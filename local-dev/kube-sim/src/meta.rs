@@ -20,8 +20,10 @@ fn pattern(text: &str) -> Option<Regex> {
     Regex::new(text).ok()
 }
 
-static QUALIFIED_NAME: LazyLock<Option<Regex>> = LazyLock::new(|| pattern("^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"));
-static DNS_SUBDOMAIN: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"));
+static QUALIFIED_NAME: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern("^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$"));
+static DNS_SUBDOMAIN: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"));
 static DNS_LABEL: LazyLock<Option<Regex>> = LazyLock::new(|| pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"));
 
 fn fits(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
@@ -206,11 +208,19 @@ fn check(name: &str, kind: Type, value: &mut Value) -> Result<bool, String> {
         },
         Type::Owners | Type::Managed => match value.as_array() {
             Some(items) => match items.iter().find(|i| !i.is_object()) {
-                Some(bad) => Err(wrong(bad, name, if matches!(kind, Type::Owners) { "v1.OwnerReference" } else { "v1.ManagedFieldsEntry" })),
+                Some(bad) => Err(wrong(
+                    bad,
+                    name,
+                    if matches!(kind, Type::Owners) { "v1.OwnerReference" } else { "v1.ManagedFieldsEntry" },
+                )),
                 // An empty managedFields is different from an absent one only for the reset `[{}]`, which is not empty.
                 None => Ok(!items.is_empty()),
             },
-            None => Err(wrong(value, name, if matches!(kind, Type::Owners) { "[]v1.OwnerReference" } else { "[]v1.ManagedFieldsEntry" })),
+            None => Err(wrong(
+                value,
+                name,
+                if matches!(kind, Type::Owners) { "[]v1.OwnerReference" } else { "[]v1.ManagedFieldsEntry" },
+            )),
         },
     }
 }
@@ -256,7 +266,9 @@ fn owner_problems(value: &Value) -> Vec<Cause> {
     const PATH: &str = "metadata.ownerReferences";
     let mut causes = Vec::new();
     for owner in object::owners(value) {
-        for (key, text) in [("apiVersion", owner.api_version), ("kind", owner.kind), ("name", owner.name), ("uid", owner.uid)] {
+        for (key, text) in
+            [("apiVersion", owner.api_version), ("kind", owner.kind), ("name", owner.name), ("uid", owner.uid)]
+        {
             if text.is_empty() {
                 causes.push(field::invalid(&format!("{PATH}.{key}"), &json!(text), "must not be empty"));
             }
@@ -268,18 +280,29 @@ fn owner_problems(value: &Value) -> Vec<Cause> {
         .into_iter()
         .flatten()
         .filter(|o| o.get("controller").and_then(Value::as_bool) == Some(true))
-        .map(|o| format!("{}/{}", o.get("kind").and_then(Value::as_str).unwrap_or(""), o.get("name").and_then(Value::as_str).unwrap_or("")))
+        .map(|o| {
+            format!(
+                "{}/{}",
+                o.get("kind").and_then(Value::as_str).unwrap_or(""),
+                o.get("name").and_then(Value::as_str).unwrap_or("")
+            )
+        })
         .collect();
     if let ([first, second, ..], Some(list)) = (&controllers[..], list) {
-        let detail =
-            format!("Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}");
+        let detail = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+        );
         causes.push(field::invalid(PATH, list, &detail));
     }
     causes
 }
 
 fn map_of<'a>(meta: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
-    meta.get(key).and_then(Value::as_object).into_iter().flatten().map(|(k, v)| (k.as_str(), v.as_str().unwrap_or_default()))
+    meta.get(key)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(k, v)| (k.as_str(), v.as_str().unwrap_or_default()))
 }
 
 /// What an update may not do to metadata. `new` has already got back the fields that clients cannot set.
@@ -347,7 +370,10 @@ mod tests {
     fn metadata_of_the_wrong_type_is_refused_in_gos_words() {
         for (meta, wanted) in [
             (json!("x"), "json: cannot unmarshal string into Go value of type v1.ObjectMeta"),
-            (json!({"labels": {"a": 1}}), "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string"),
+            (
+                json!({"labels": {"a": 1}}),
+                "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string",
+            ),
             (json!({"name": true}), "json: cannot unmarshal bool into Go struct field ObjectMeta.name of type string"),
         ] {
             assert_eq!(normalise(&mut json!({"metadata": meta})).unwrap_err(), wanted);

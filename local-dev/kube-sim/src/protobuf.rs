@@ -64,11 +64,16 @@ const RULE: &[Field] = &[
     many(4, "resourceNames", Type::Text),
     many(5, "nonResourceURLs", Type::Text),
 ];
-const SUBJECT: &[Field] =
-    &[one(1, "kind", Type::Text), one(2, "apiGroup", Type::Text), one(3, "name", Type::Text), one(4, "namespace", Type::Text)];
+const SUBJECT: &[Field] = &[
+    one(1, "kind", Type::Text),
+    one(2, "apiGroup", Type::Text),
+    one(3, "name", Type::Text),
+    one(4, "namespace", Type::Text),
+];
 const ROLE_REF: &[Field] = &[one(1, "apiGroup", Type::Text), one(2, "kind", Type::Text), one(3, "name", Type::Text)];
 const ROLE: &[Field] = &[METADATA, many(2, "rules", Type::Message(RULE))];
-const BINDING: &[Field] = &[METADATA, many(2, "subjects", Type::Message(SUBJECT)), one(3, "roleRef", Type::Message(ROLE_REF))];
+const BINDING: &[Field] =
+    &[METADATA, many(2, "subjects", Type::Message(SUBJECT)), one(3, "roleRef", Type::Message(ROLE_REF))];
 const RESOURCE_ATTRIBUTES: &[Field] = &[
     one(1, "namespace", Type::Text),
     one(2, "verb", Type::Text),
@@ -129,7 +134,9 @@ pub fn decode(body: &[u8]) -> Result<Value, Error> {
     const UNKNOWN: &[Field] = &[one(1, "typeMeta", Type::Message(TYPE_META)), one(2, "raw", Type::Bytes)];
     let envelope = body.strip_prefix(b"k8s\0").ok_or(Error::Malformed)?;
     let envelope = read(envelope, UNKNOWN)?;
-    let text = |pointer: &str| envelope.get("typeMeta").and_then(|t| t.get(pointer)).and_then(Value::as_str).unwrap_or_default();
+    let text = |pointer: &str| {
+        envelope.get("typeMeta").and_then(|t| t.get(pointer)).and_then(Value::as_str).unwrap_or_default()
+    };
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     let fields = message(api_version, kind).ok_or_else(|| Error::UnknownKind(kind.to_owned()))?;
     let raw = envelope.get("raw").and_then(Value::as_str).unwrap_or_default();

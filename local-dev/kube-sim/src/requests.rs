@@ -53,7 +53,11 @@ impl Requests {
     pub(crate) fn note(&self, call: Call, status: u16, changed: bool, fault: bool) {
         let mut inner = self.lock();
         if changed {
-            let verb = if call.subresource.is_empty() { call.verb.clone() } else { format!("{}/{}", call.verb, call.subresource) };
+            let verb = if call.subresource.is_empty() {
+                call.verb.clone()
+            } else {
+                format!("{}/{}", call.verb, call.subresource)
+            };
             *inner.counts.entry(call.resource.clone()).or_default().entry(verb).or_default() += 1;
         }
         inner.next += 1;

@@ -22,7 +22,9 @@ pub enum Flavour {
     Secret,
     ConfigMap,
     /// `modern`: as events.k8s.io/v1 has it. Stored in the core form.
-    Event { modern: bool },
+    Event {
+        modern: bool,
+    },
     Lease,
     ServiceAccount,
     Definition,
@@ -180,14 +182,20 @@ impl Registry {
             let group = match groups.iter_mut().find(|g| g.name == resource.group) {
                 Some(group) => group,
                 None => {
-                    groups.push(Group { name: resource.group.clone(), versions: Vec::new(), custom: resource.is_custom() });
+                    groups.push(Group {
+                        name: resource.group.clone(),
+                        versions: Vec::new(),
+                        custom: resource.is_custom(),
+                    });
                     let last = groups.len() - 1;
                     &mut groups[last]
                 }
             };
             match group.versions.iter_mut().find(|v| v.name == resource.version) {
                 Some(version) => version.resources.push(resource.clone()),
-                None => group.versions.push(Version { name: resource.version.clone(), resources: vec![resource.clone()] }),
+                None => {
+                    group.versions.push(Version { name: resource.version.clone(), resources: vec![resource.clone()] })
+                }
             }
             by_path.insert(at, resource);
         }

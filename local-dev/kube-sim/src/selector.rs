@@ -95,22 +95,33 @@ impl Labels {
             match parser.peek().clone() {
                 Token::End => return Ok(Labels { requirements }),
                 Token::Word(_) | Token::Sign("!") => {
-                    let requirement =
-                        requirement(&mut parser).map_err(|why| Status::bad_request(format!("unable to parse requirement: {why}")))?;
+                    let requirement = requirement(&mut parser)
+                        .map_err(|why| Status::bad_request(format!("unable to parse requirement: {why}")))?;
                     requirements.push(requirement);
                     match parser.next() {
                         Token::End => return Ok(Labels { requirements }),
                         Token::Sign(",") => match parser.peek() {
                             Token::Word(_) | Token::Sign("!") => {}
-                            other => return Err(Status::bad_request(format!("found '{}', expected: identifier after ','", other.text()))),
+                            other => {
+                                return Err(Status::bad_request(format!(
+                                    "found '{}', expected: identifier after ','",
+                                    other.text()
+                                )));
+                            }
                         },
                         other => {
-                            return Err(Status::bad_request(format!("found '{}', expected: ',' or 'end of string'", other.text())));
+                            return Err(Status::bad_request(format!(
+                                "found '{}', expected: ',' or 'end of string'",
+                                other.text()
+                            )));
                         }
                     }
                 }
                 other @ Token::Sign(_) => {
-                    return Err(Status::bad_request(format!("found '{}', expected: !, identifier, or 'end of string'", other.text())));
+                    return Err(Status::bad_request(format!(
+                        "found '{}', expected: !, identifier, or 'end of string'",
+                        other.text()
+                    )));
                 }
             }
         }
@@ -344,7 +355,8 @@ mod tests {
             ("app in ()", ""),
         ] {
             let parsed = Labels::parse(selector).unwrap();
-            let names: Vec<&str> = objects.iter().filter(|o| parsed.matches(o)).map(|o| object::meta_str(o, "name")).collect();
+            let names: Vec<&str> =
+                objects.iter().filter(|o| parsed.matches(o)).map(|o| object::meta_str(o, "name")).collect();
             assert_eq!(names.join(","), wanted, "{selector}");
         }
     }
@@ -364,7 +376,12 @@ mod tests {
             assert_eq!(Labels::parse(selector).unwrap_err().message, wanted, "{selector}");
         }
         for selector in ["-x=1", "a/b/c=1"] {
-            assert!(Labels::parse(selector).unwrap_err().message.starts_with("unable to parse requirement: <nil>: Invalid value: "));
+            assert!(
+                Labels::parse(selector)
+                    .unwrap_err()
+                    .message
+                    .starts_with("unable to parse requirement: <nil>: Invalid value: ")
+            );
         }
     }
 

@@ -119,7 +119,11 @@ impl KubeSim {
             None
         };
         let server_config = identity.as_ref().map(tls::Identity::server_config).transpose()?;
-        let host = if address.ip().is_unspecified() { SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port()) } else { address };
+        let host = if address.ip().is_unspecified() {
+            SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port())
+        } else {
+            address
+        };
         let cluster = Arc::new(Cluster::new(Parts {
             store: Store::open(data, config.history)?,
             auth: Auth::new(&token, &config.users),
@@ -129,8 +133,10 @@ impl KubeSim {
             faults,
             requests,
         }));
-        let tasks =
-            vec![tokio::spawn(http::serve(cluster.clone(), listener, server_config)), tokio::spawn(controllers::run(cluster.clone()))];
+        let tasks = vec![
+            tokio::spawn(http::serve(cluster.clone(), listener, server_config)),
+            tokio::spawn(controllers::run(cluster.clone())),
+        ];
         Ok(KubeSim { config, cluster, tasks, token, address })
     }
 
@@ -226,10 +232,18 @@ async fn listen(wanted: SocketAddr, last_port: Option<u16>) -> Result<TcpListene
 
 /// Names and addresses under which the server can be reached.
 fn hosts(ip: IpAddr) -> Vec<String> {
-    let mut out: Vec<String> =
-        ["localhost", "127.0.0.1", "::1", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "host.docker.internal", "kube-sim"]
-            .map(str::to_owned)
-            .to_vec();
+    let mut out: Vec<String> = [
+        "localhost",
+        "127.0.0.1",
+        "::1",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "host.docker.internal",
+        "kube-sim",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     if !ip.is_loopback() && !ip.is_unspecified() {
         out.push(ip.to_string());
     }

@@ -44,7 +44,8 @@ impl Status {
     }
 
     fn with(mut self, group: &str, kind: &str, name: &str) -> Self {
-        self.details = Some(Details { name: name.into(), group: group.into(), kind: kind.into(), ..Details::default() });
+        self.details =
+            Some(Details { name: name.into(), group: group.into(), kind: kind.into(), ..Details::default() });
         self
     }
 
@@ -57,7 +58,8 @@ impl Status {
     }
 
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
-        Self::new(404, "NotFound", format!("{} \"{name}\" not found", qualified(resource, group))).with(group, resource, name)
+        Self::new(404, "NotFound", format!("{} \"{name}\" not found", qualified(resource, group)))
+            .with(group, resource, name)
     }
 
     /// What built-in groups answer for a resource they do not have.
@@ -66,12 +68,17 @@ impl Status {
     }
 
     pub fn method_not_allowed() -> Self {
-        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource").with("", "", "")
+        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+            .with("", "", "")
     }
 
     pub fn not_supported(verb: &str, group: &str, resource: &str) -> Self {
-        Self::new(405, "MethodNotAllowed", format!("{verb} is not supported on resources of kind \"{}\"", qualified(resource, group)))
-            .with(group, resource, "")
+        Self::new(
+            405,
+            "MethodNotAllowed",
+            format!("{verb} is not supported on resources of kind \"{}\"", qualified(resource, group)),
+        )
+        .with(group, resource, "")
     }
 
     pub fn not_acceptable() -> Self {
@@ -88,12 +95,17 @@ impl Status {
 
     pub fn already_exists(group: &str, resource: &str, name: &str, being_deleted: bool) -> Self {
         let prefix = if being_deleted { "object is being deleted: " } else { "" };
-        Self::new(409, "AlreadyExists", format!("{prefix}{} \"{name}\" already exists", qualified(resource, group))).with(group, resource, name)
+        Self::new(409, "AlreadyExists", format!("{prefix}{} \"{name}\" already exists", qualified(resource, group)))
+            .with(group, resource, name)
     }
 
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
-        Self::new(409, "Conflict", format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(resource, group)))
-            .with(group, resource, name)
+        Self::new(
+            409,
+            "Conflict",
+            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(resource, group)),
+        )
+        .with(group, resource, name)
     }
 
     pub fn modified(group: &str, resource: &str, name: &str) -> Self {
@@ -159,12 +171,17 @@ impl Status {
     }
 
     pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
-        let subject = if name.is_empty() { qualified(resource, group) } else { format!("{} \"{name}\"", qualified(resource, group)) };
+        let subject = if name.is_empty() {
+            qualified(resource, group)
+        } else {
+            format!("{} \"{name}\"", qualified(resource, group))
+        };
         Self::new(403, "Forbidden", format!("{subject} is forbidden: {why}")).with(group, resource, name)
     }
 
     pub fn forbidden_path(user: &str, verb: &str, path: &str) -> Self {
-        Self::new(403, "Forbidden", format!("forbidden: User \"{user}\" cannot {verb} path \"{path}\"")).with("", "", "")
+        Self::new(403, "Forbidden", format!("forbidden: User \"{user}\" cannot {verb} path \"{path}\""))
+            .with("", "", "")
     }
 
     pub fn internal(message: impl Into<String>) -> Self {
@@ -172,7 +189,8 @@ impl Status {
     }
 
     pub fn resource_version_too_large(wanted: u64, current: u64) -> Self {
-        let mut status = Self::new(504, "Timeout", format!("Timeout: Too large resource version: {wanted}, current: {current}"));
+        let mut status =
+            Self::new(504, "Timeout", format!("Timeout: Too large resource version: {wanted}, current: {current}"));
         status.retry_after = Some(1);
         status.details = Some(Details {
             causes: vec![Cause {
@@ -259,7 +277,8 @@ impl Details {
 }
 
 fn cause_json(cause: &Cause) -> String {
-    let mut parts = vec![format!(r#""reason":{}"#, quote(&cause.reason)), format!(r#""message":{}"#, quote(&cause.message))];
+    let mut parts =
+        vec![format!(r#""reason":{}"#, quote(&cause.reason)), format!(r#""message":{}"#, quote(&cause.message))];
     if !cause.field.is_empty() {
         parts.push(format!(r#""field":{}"#, quote(&cause.field)));
     }
@@ -305,6 +324,10 @@ pub mod field {
     /// `value` is already formatted as Go would print it.
     pub fn not_supported(field: &str, value: &str, supported: &[&str]) -> Cause {
         let list: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
-        cause("FieldValueNotSupported", field, format!("Unsupported value: {value}: supported values: {}", list.join(", ")))
+        cause(
+            "FieldValueNotSupported",
+            field,
+            format!("Unsupported value: {value}: supported values: {}", list.join(", ")),
+        )
     }
 }

@@ -136,7 +136,12 @@ fn cells(resource: &Resource, value: &Value) -> Vec<Value> {
             }
             "Service" => {
                 let or = |found: &str, other: &str| json!(if found.is_empty() { other } else { found });
-                out.extend([or(text("/spec/type"), "ClusterIP"), or(text("/spec/clusterIP"), "<none>"), json!("<none>"), json!(ports(value))]);
+                out.extend([
+                    or(text("/spec/type"), "ClusterIP"),
+                    or(text("/spec/clusterIP"), "<none>"),
+                    json!("<none>"),
+                    json!(ports(value)),
+                ]);
             }
             _ => {}
         },
@@ -177,7 +182,10 @@ fn event_cells(value: &Value) -> Vec<Value> {
         json!(text(&["/reason"])),
         json!(format!("{kind}/{name}")),
         json!(text(&["/involvedObject/fieldPath", "/regarding/fieldPath"])),
-        json!(or(text(&["/source/component", "/deprecatedSource/component"]), &text(&["/reportingComponent", "/reportingController"]))),
+        json!(or(
+            text(&["/source/component", "/deprecatedSource/component"]),
+            &text(&["/reportingComponent", "/reportingController"])
+        )),
         json!(text(&["/message", "/note"]).trim()),
         json!(age(&or(first, &event_time))),
         json!(count),

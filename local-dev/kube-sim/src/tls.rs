@@ -6,7 +6,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -50,14 +53,19 @@ impl Identity {
         server.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate()?;
         let certificate = server.signed_by(&key, &issuer)?;
-        Ok(Identity { authority: authority_certificate.pem(), certificate: certificate.pem(), key: key.serialize_pem() })
+        Ok(Identity {
+            authority: authority_certificate.pem(),
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        })
     }
 
     /// The one kept in `dir`, if it is for the same hosts; else a new one, which is then kept.
     pub fn keep(dir: &Path, hosts: &[String]) -> Result<Identity, Error> {
         let wanted = hosts.join("\n");
         let read = |name: &str| std::fs::read_to_string(dir.join(name));
-        if let (Ok(authority), Ok(certificate), Ok(key), Ok(found)) = (read(FILES[0]), read(FILES[1]), read(FILES[2]), read(FILES[3]))
+        if let (Ok(authority), Ok(certificate), Ok(key), Ok(found)) =
+            (read(FILES[0]), read(FILES[1]), read(FILES[2]), read(FILES[3]))
             && found == wanted
         {
             return Ok(Identity { authority, certificate, key });

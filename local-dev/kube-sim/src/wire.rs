@@ -24,7 +24,8 @@ enum Level {
     Plain,
 }
 
-const TOP: &[&str] = &["kind", "apiVersion", "metadata", "columnDefinitions", "rows", "spec", "immutable", "data", "binaryData", "type"];
+const TOP: &[&str] =
+    &["kind", "apiVersion", "metadata", "columnDefinitions", "rows", "spec", "immutable", "data", "binaryData", "type"];
 const TOP_LAST: &str = "status";
 const META: &[&str] = &[
     "name",
@@ -223,11 +224,15 @@ pub fn indent(json: &[u8]) -> Vec<u8> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Plain,
-    Table { beta: bool },
+    Table {
+        beta: bool,
+    },
     PartialObject,
     PartialList,
     /// Aggregated discovery (`APIGroupDiscoveryList`), v2 or v2beta1.
-    Discovery { beta: bool },
+    Discovery {
+        beta: bool,
+    },
 }
 
 /// The negotiated answer.

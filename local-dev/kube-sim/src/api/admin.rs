@@ -31,7 +31,9 @@ pub fn handle(cluster: &Cluster, method: &str, path: &str, body: &[u8]) -> Resul
             cluster.requests.reset();
             Ok((200, json!({})))
         }
-        ("GET", ["_sim", "objects"]) => Ok((200, Value::Object(cluster.store.sizes().iter().map(|(t, n)| (t.to_string(), json!(n))).collect()))),
+        ("GET", ["_sim", "objects"]) => {
+            Ok((200, Value::Object(cluster.store.sizes().iter().map(|(t, n)| (t.to_string(), json!(n))).collect())))
+        }
         _ => Err(Status::no_such_resource()),
     }
 }

@@ -58,8 +58,14 @@ impl DeleteOptions {
         if !causes.is_empty() {
             return Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", causes));
         }
-        let precondition = |key: &str| decoded.pointer(&format!("/preconditions/{key}")).and_then(Value::as_str).map(str::to_owned);
-        Ok(DeleteOptions { propagation, uid: precondition("uid"), resource_version: precondition("resourceVersion"), dry_run })
+        let precondition =
+            |key: &str| decoded.pointer(&format!("/preconditions/{key}")).and_then(Value::as_str).map(str::to_owned);
+        Ok(DeleteOptions {
+            propagation,
+            uid: precondition("uid"),
+            resource_version: precondition("resourceVersion"),
+            dry_run,
+        })
     }
 }
 
@@ -68,7 +74,9 @@ fn decode_options(body: Body<'_>) -> Result<Value, Status> {
         decode::Error::MediaType | decode::Error::UnknownProtobuf(_) => {
             Status::unsupported_media_type("application/json, application/yaml, application/vnd.kubernetes.protobuf")
         }
-        decode::Error::Syntax(why) => Status::bad_request(format!("couldn't get version/kind; json parse error: {why}")),
+        decode::Error::Syntax(why) => {
+            Status::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
+        }
     })?;
     let value = decoded.value;
     let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
@@ -99,10 +107,13 @@ pub fn delete(cluster: &Cluster, target: &Target, options: &DeleteOptions) -> Re
     let keeps_object = matches!(resource.flavour, Flavour::ServiceAccount | Flavour::Namespace);
     Ok(match outcome {
         Deleted::Waiting { object, changed } => Answer::stored(200, resource, &object, changed),
-        Deleted::Now(value) | Deleted::Dry(value) if keeps_object => Answer::of(200, served(resource, &value), !options.dry_run),
+        Deleted::Now(value) | Deleted::Dry(value) if keeps_object => {
+            Answer::of(200, served(resource, &value), !options.dry_run)
+        }
         Deleted::Dry(value) if object::is_deleting(&value) => Answer::of(200, served(resource, &value), false),
         Deleted::Now(value) | Deleted::Dry(value) => {
-            let status = Status::deleted(&resource.group, &resource.plural, &target.name, object::meta_str(&value, "uid"));
+            let status =
+                Status::deleted(&resource.group, &resource.plural, &target.name, object::meta_str(&value, "uid"));
             let json = serde_json::from_str(&status.to_json()).unwrap_or(Value::Null);
             let mut answer = Answer::of(200, json, !options.dry_run);
             answer.encoded = Some(format!("{}\n", status.to_json()).into());
@@ -123,14 +134,21 @@ pub fn remove(cluster: &Cluster, resource: &Resource, key: &Key, options: &Delet
         preconditions(resource, &current, options)?;
         let marked = mark(resource, &current, options);
         let value = marked.as_ref().unwrap_or(current.value());
-        let immediate = !matches!(resource.flavour, Flavour::Namespace | Flavour::Definition) && object::finalizers(value).is_empty();
+        let immediate = !matches!(resource.flavour, Flavour::Namespace | Flavour::Definition)
+            && object::finalizers(value).is_empty();
         if options.dry_run {
             return Ok(Deleted::Dry(if immediate { current.value().clone() } else { value.clone() }));
         }
         let outcome = if immediate {
-            cluster.store.delete(&resource.table, key, current.revision()).map(|gone| Deleted::Now(gone.value().clone()))
+            cluster
+                .store
+                .delete(&resource.table, key, current.revision())
+                .map(|gone| Deleted::Now(gone.value().clone()))
         } else if let Some(marked) = marked {
-            cluster.store.update(&resource.table, current.revision(), marked).map(|object| Deleted::Waiting { object, changed: true })
+            cluster
+                .store
+                .update(&resource.table, current.revision(), marked)
+                .map(|object| Deleted::Waiting { object, changed: true })
         } else {
             Ok(Deleted::Waiting { object: current, changed: false })
         };
@@ -145,7 +163,9 @@ pub fn remove(cluster: &Cluster, resource: &Resource, key: &Key, options: &Delet
             }
             Err(Refused::Moved) => {}
             Err(Refused::Exists { .. }) => return Err(Status::internal("a deletion found its object in the way")),
-            Err(Refused::Journal(why)) => return Err(Status::internal(format!("the change could not be stored: {why}"))),
+            Err(Refused::Journal(why)) => {
+                return Err(Status::internal(format!("the change could not be stored: {why}")));
+            }
         }
     }
     Err(Status::modified(&resource.group, &resource.plural, &key.name))
@@ -209,7 +229,12 @@ fn mark(resource: &Resource, current: &Object, options: &DeleteOptions) -> Optio
 }
 
 /// DELETE of a collection: the objects as they were before.
-pub fn delete_collection(cluster: &Cluster, target: &Target, query: &Query, options: &DeleteOptions) -> Result<(super::read::List, bool), Status> {
+pub fn delete_collection(
+    cluster: &Cluster,
+    target: &Target,
+    query: &Query,
+    options: &DeleteOptions,
+) -> Result<(super::read::List, bool), Status> {
     let resource = &target.resource;
     let selectors = Selectors::parse(resource, query)?;
     let mut list = super::read::list(cluster, target, &ListOptions::everything(), &selectors)?;

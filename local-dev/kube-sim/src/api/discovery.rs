@@ -8,9 +8,30 @@ use crate::resource::{Flavour, Group, Registry, Resource, group_version};
 const REVIEWS: &[(&str, &str, &str, &str, &str, bool)] = &[
     ("authentication.k8s.io", "v1", "selfsubjectreviews", "selfsubjectreview", "SelfSubjectReview", false),
     ("authentication.k8s.io", "v1", "tokenreviews", "tokenreview", "TokenReview", false),
-    ("authorization.k8s.io", "v1", "localsubjectaccessreviews", "localsubjectaccessreview", "LocalSubjectAccessReview", true),
-    ("authorization.k8s.io", "v1", "selfsubjectaccessreviews", "selfsubjectaccessreview", "SelfSubjectAccessReview", false),
-    ("authorization.k8s.io", "v1", "selfsubjectrulesreviews", "selfsubjectrulesreview", "SelfSubjectRulesReview", false),
+    (
+        "authorization.k8s.io",
+        "v1",
+        "localsubjectaccessreviews",
+        "localsubjectaccessreview",
+        "LocalSubjectAccessReview",
+        true,
+    ),
+    (
+        "authorization.k8s.io",
+        "v1",
+        "selfsubjectaccessreviews",
+        "selfsubjectaccessreview",
+        "SelfSubjectAccessReview",
+        false,
+    ),
+    (
+        "authorization.k8s.io",
+        "v1",
+        "selfsubjectrulesreviews",
+        "selfsubjectrulesreview",
+        "SelfSubjectRulesReview",
+        false,
+    ),
     ("authorization.k8s.io", "v1", "subjectaccessreviews", "subjectaccessreview", "SubjectAccessReview", false),
 ];
 
@@ -38,13 +59,18 @@ fn groups(registry: &Registry) -> Vec<(String, Vec<String>)> {
     let listed = registry.groups().iter().filter(|g| !g.name.is_empty());
     let mut out: Vec<(String, Vec<String>)> =
         listed.map(|g| (g.name.clone(), g.versions.iter().map(|v| v.name.clone()).collect())).collect();
-    let first_custom = registry.groups().iter().filter(|g| !g.name.is_empty()).position(|g| g.custom).unwrap_or(out.len());
-    out.splice(first_custom..first_custom, ["authentication.k8s.io", "authorization.k8s.io"].map(|g| (g.to_owned(), vec!["v1".to_owned()])));
+    let first_custom =
+        registry.groups().iter().filter(|g| !g.name.is_empty()).position(|g| g.custom).unwrap_or(out.len());
+    out.splice(
+        first_custom..first_custom,
+        ["authentication.k8s.io", "authorization.k8s.io"].map(|g| (g.to_owned(), vec!["v1".to_owned()])),
+    );
     out
 }
 
 fn group_value(name: &str, versions: &[String]) -> Value {
-    let versions: Vec<Value> = versions.iter().map(|v| json!({"groupVersion": group_version(name, v), "version": v})).collect();
+    let versions: Vec<Value> =
+        versions.iter().map(|v| json!({"groupVersion": group_version(name, v), "version": v})).collect();
     json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
 }
 
@@ -85,7 +111,8 @@ pub fn resource_list(registry: &Registry, group: &str, version: &str) -> Option<
     if resources.is_empty() {
         return None;
     }
-    let mut list = json!({"kind": "APIResourceList", "groupVersion": group_version(group, version), "resources": resources});
+    let mut list =
+        json!({"kind": "APIResourceList", "groupVersion": group_version(group, version), "resources": resources});
     if !group.is_empty() {
         list["apiVersion"] = json!("v1");
     }
@@ -106,7 +133,8 @@ fn legacy(resource: &Resource) -> Value {
 
 /// The aggregated form of `/api` (`core`) or `/apis`.
 pub fn aggregated(registry: &Registry, core: bool, beta: bool) -> Value {
-    let mut items: Vec<Value> = registry.groups().iter().filter(|g| g.name.is_empty() == core).map(aggregated_group).collect();
+    let mut items: Vec<Value> =
+        registry.groups().iter().filter(|g| g.name.is_empty() == core).map(aggregated_group).collect();
     if !core {
         for name in ["authentication.k8s.io", "authorization.k8s.io"] {
             let resources: Vec<Value> = REVIEWS
@@ -133,7 +161,8 @@ fn aggregated_group(group: &Group) -> Value {
         .versions
         .iter()
         .map(|version| {
-            let resources: Vec<Value> = version.resources.iter().map(|r| aggregated_resource(r, group.custom)).collect();
+            let resources: Vec<Value> =
+                version.resources.iter().map(|r| aggregated_resource(r, group.custom)).collect();
             json!({"version": version.name, "resources": resources, "freshness": "Current"})
         })
         .collect();

@@ -8,7 +8,12 @@ use crate::object;
 use crate::resource::{Flavour, Resource};
 use crate::schema::Schema;
 
-fn with<T>(resource: &Resource, options: &WriteOptions, subresource: Option<&str>, run: impl FnOnce(&Schema, &Writer<'_>) -> T) -> T {
+fn with<T>(
+    resource: &Resource,
+    options: &WriteOptions,
+    subresource: Option<&str>,
+    run: impl FnOnce(&Schema, &Writer<'_>) -> T,
+) -> T {
     let (api_version, time) = (resource.api_version(), object::now());
     let writer = Writer {
         manager: &options.manager,
@@ -24,7 +29,13 @@ fn with<T>(resource: &Resource, options: &WriteOptions, subresource: Option<&str
 }
 
 /// Records a create, replace or plain patch.
-pub fn track(resource: &Resource, old: Option<&Value>, mut new: Value, options: &WriteOptions, subresource: Option<&str>) -> Value {
+pub fn track(
+    resource: &Resource,
+    old: Option<&Value>,
+    mut new: Value,
+    options: &WriteOptions,
+    subresource: Option<&str>,
+) -> Value {
     with(resource, options, subresource, |schema, writer| fieldpatch::track_update(schema, old, &mut new, writer));
     new
 }
@@ -37,5 +48,7 @@ pub fn apply(
     options: &WriteOptions,
     subresource: Option<&str>,
 ) -> Result<Value, fieldpatch::Error> {
-    with(resource, options, subresource, |schema, writer| fieldpatch::apply(schema, live, wanted, writer, options.force))
+    with(resource, options, subresource, |schema, writer| {
+        fieldpatch::apply(schema, live, wanted, writer, options.force)
+    })
 }

@@ -21,7 +21,12 @@ pub struct Input {
 }
 
 /// Decodes the body of a create or replace.
-pub fn object(resource: &Resource, content_type: Option<&str>, body: &[u8], validation: FieldValidation) -> Result<Input, Status> {
+pub fn object(
+    resource: &Resource,
+    content_type: Option<&str>,
+    body: &[u8],
+    validation: FieldValidation,
+) -> Result<Input, Status> {
     let decoded = decode::object(content_type, body).map_err(|error| undecodable(resource, body, &error))?;
     let mut value = decoded.value;
     if !value.is_object() {
@@ -33,7 +38,10 @@ pub fn object(resource: &Resource, content_type: Option<&str>, body: &[u8], vali
     }
     check_type(resource, &mut value, body)?;
     let warnings = conform(resource, &mut value, validation, &decoded.duplicates).map_err(|why| {
-        Status::bad_request(format!("{} in version {:?} cannot be handled as a {}: {why}", resource.kind, resource.version, resource.kind))
+        Status::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: {why}",
+            resource.kind, resource.version, resource.kind
+        ))
     })?;
     Ok(Input { value, warnings })
 }
@@ -41,12 +49,19 @@ pub fn object(resource: &Resource, content_type: Option<&str>, body: &[u8], vali
 fn undecodable(resource: &Resource, body: &[u8], error: &decode::Error) -> Status {
     match error {
         decode::Error::MediaType => Status::unsupported_media_type(MEDIA_TYPES),
-        decode::Error::UnknownProtobuf(kind) => {
-            Status::unsupported_media_type(&format!("application/json, application/yaml (protobuf of kind {kind:?} is not understood here)"))
-        }
+        decode::Error::UnknownProtobuf(kind) => Status::unsupported_media_type(&format!(
+            "application/json, application/yaml (protobuf of kind {kind:?} is not understood here)"
+        )),
         decode::Error::Syntax(why) => {
-            let prefix = if resource.is_custom() { format!("the object provided is unrecognized (must be of type {}): ", resource.kind) } else { String::new() };
-            Status::bad_request(format!("{prefix}couldn't get version/kind; json parse error: {why} ({})", excerpt(body)))
+            let prefix = if resource.is_custom() {
+                format!("the object provided is unrecognized (must be of type {}): ", resource.kind)
+            } else {
+                String::new()
+            };
+            Status::bad_request(format!(
+                "{prefix}couldn't get version/kind; json parse error: {why} ({})",
+                excerpt(body)
+            ))
         }
     }
 }
@@ -103,11 +118,18 @@ fn check_type(resource: &Resource, value: &mut Value, body: &[u8]) -> Result<(),
 }
 
 fn wrong_version(got: &str, expected: &str) -> Status {
-    Status::bad_request(format!("the API version in the data ({got}) does not match the expected API version ({expected})"))
+    Status::bad_request(format!(
+        "the API version in the data ({got}) does not match the expected API version ({expected})"
+    ))
 }
 
 /// Gives an object the form of its kind: typed metadata, no unknown fields, defaults. Answers warnings, or why it does not fit.
-pub fn conform(resource: &Resource, value: &mut Value, validation: FieldValidation, duplicates: &[String]) -> Result<Vec<String>, String> {
+pub fn conform(
+    resource: &Resource,
+    value: &mut Value,
+    validation: FieldValidation,
+    duplicates: &[String],
+) -> Result<Vec<String>, String> {
     let mut unknown = meta::normalise(value)?;
     unknown.extend(match &resource.flavour {
         Flavour::Custom(custom) => custom.schema.prune(value),
@@ -131,7 +153,9 @@ pub fn conform(resource: &Resource, value: &mut Value, validation: FieldValidati
 pub fn check_place(value: &mut Value, namespaced: bool, namespace: &str, name: Option<&str>) -> Result<(), Status> {
     let own = object::meta_str(value, "namespace");
     if !own.is_empty() && own != namespace {
-        return Err(Status::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
     if namespaced {
         object::set_meta(value, "namespace", json!(namespace));
@@ -139,10 +163,14 @@ pub fn check_place(value: &mut Value, namespaced: bool, namespace: &str, name: O
     if let Some(name) = name {
         let own = object::meta_str(value, "name");
         if own.is_empty() {
-            return Err(Status::bad_request(format!("the name of the object ({name} based on URL) was undeterminable: name must be provided")));
+            return Err(Status::bad_request(format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            )));
         }
         if own != name {
-            return Err(Status::bad_request(format!("the name of the object ({own}) does not match the name on the URL ({name})")));
+            return Err(Status::bad_request(format!(
+                "the name of the object ({own}) does not match the name on the URL ({name})"
+            )));
         }
     }
     Ok(())

@@ -18,7 +18,10 @@ pub struct Query {
 
 impl Query {
     pub fn parse(text: &str) -> Query {
-        let pairs = url::form_urlencoded::parse(text.as_bytes()).map(|(k, v)| (k.into_owned(), v.into_owned())).take(64).collect();
+        let pairs = url::form_urlencoded::parse(text.as_bytes())
+            .map(|(k, v)| (k.into_owned(), v.into_owned()))
+            .take(64)
+            .collect();
         Query { pairs }
     }
 
@@ -79,7 +82,11 @@ impl WriteOptions {
             Some("Ignore") => FieldValidation::Ignore,
             Some("Strict") => FieldValidation::Strict,
             Some(other) => {
-                causes.push(field::not_supported("fieldValidation", &format!("{other:?}"), &["", "Ignore", "Strict", "Warn"]));
+                causes.push(field::not_supported(
+                    "fieldValidation",
+                    &format!("{other:?}"),
+                    &["", "Ignore", "Strict", "Warn"],
+                ));
                 FieldValidation::Warn
             }
         };
@@ -91,7 +98,8 @@ impl WriteOptions {
             return Err(Status::invalid("meta.k8s.io", kind, "", causes));
         }
         let agent = user_agent.split('/').next().unwrap_or_default();
-        let manager: String = given.unwrap_or(if agent.is_empty() { "unknown" } else { agent }).chars().take(128).collect();
+        let manager: String =
+            given.unwrap_or(if agent.is_empty() { "unknown" } else { agent }).chars().take(128).collect();
         Ok(WriteOptions { dry_run, manager, validation, force: force.is_some_and(|f| f == "true" || f == "1") })
     }
 }

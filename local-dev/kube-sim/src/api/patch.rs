@@ -54,7 +54,13 @@ fn failed(error: &fieldpatch::Error) -> Status {
 }
 
 /// PATCH.
-pub fn patch(cluster: &Cluster, target: &Target, form: Form, body: Body<'_>, options: &WriteOptions) -> Result<Answer, Status> {
+pub fn patch(
+    cluster: &Cluster,
+    target: &Target,
+    form: Form,
+    body: Body<'_>,
+    options: &WriteOptions,
+) -> Result<Answer, Status> {
     if form == Form::Apply {
         return apply(cluster, target, body, options);
     }
@@ -104,10 +110,10 @@ fn check_type(resource: &Resource, value: &Value) -> Result<(), Status> {
 fn apply(cluster: &Cluster, target: &Target, body: Body<'_>, options: &WriteOptions) -> Result<Answer, Status> {
     let resource = &target.resource;
     // JSON first: it is what clients send, and the YAML reader refuses duplicate keys, which are allowed here.
-    let mut wanted = decode::json(body.bytes)
-        .map(|d| d.value)
-        .or_else(|_| decode::yaml(body.bytes))
-        .map_err(|why| Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: yaml: {why}")))?;
+    let mut wanted =
+        decode::json(body.bytes).map(|d| d.value).or_else(|_| decode::yaml(body.bytes)).map_err(|why| {
+            Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: yaml: {why}"))
+        })?;
     check_applied(target, &mut wanted)?;
     // The object may come to be, or cease to be, between the look and the write: then the other way is tried.
     for _ in 0..8 {
@@ -116,13 +122,18 @@ fn apply(cluster: &Cluster, target: &Target, body: Body<'_>, options: &WriteOpti
                 return Err(Status::not_found(&resource.group, &resource.plural, &target.name));
             }
             match apply_new(cluster, target, &wanted, options) {
-                Err(status) if status.reason == "AlreadyExists" && !status.message.starts_with("object is being deleted") => continue,
+                Err(status)
+                    if status.reason == "AlreadyExists" && !status.message.starts_with("object is being deleted") =>
+                {
+                    continue;
+                }
                 other => return other,
             }
         }
         let mut warnings = Vec::new();
         let answer = write::change(cluster, target, options, How::Apply, |old| {
-            let applied = fields::apply(resource, Some(old), &wanted, options, target.subresource()).map_err(|e| failed(&e))?;
+            let applied =
+                fields::apply(resource, Some(old), &wanted, options, target.subresource()).map_err(|e| failed(&e))?;
             let (value, found) = finish(target, applied, options)?;
             warnings = found;
             Ok(value)
@@ -145,7 +156,10 @@ fn check_applied(target: &Target, wanted: &mut Value) -> Result<(), Status> {
     if api_version != resource.api_version() || kind != resource.kind {
         return Err(Status::bad_request(format!("invalid object type: {api_version}, Kind={kind}")));
     }
-    if object::meta(wanted).and_then(|m| m.get("managedFields")).is_some_and(|m| m.as_array().is_none_or(|a| !a.is_empty())) {
+    if object::meta(wanted)
+        .and_then(|m| m.get("managedFields"))
+        .is_some_and(|m| m.as_array().is_none_or(|a| !a.is_empty()))
+    {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
     if wanted.get("metadata").is_none_or(Value::is_null) {

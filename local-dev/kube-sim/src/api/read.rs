@@ -92,7 +92,8 @@ impl Continue {
     }
 
     fn parse(token: &str) -> Result<Continue, Status> {
-        let invalid = |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let invalid =
+            |why: &str| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
         let bytes = URL_SAFE_NO_PAD.decode(token.trim_end_matches('=')).map_err(|e| invalid(&e.to_string()))?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|_| {
             let first = bytes.first().map_or(' ', |b| char::from(*b));
@@ -130,7 +131,10 @@ impl ListOptions {
         }
         if let Some(wanted) = wanted {
             if version.is_none() {
-                causes.push(field::forbidden(MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+                causes.push(field::forbidden(
+                    MATCH,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                ));
             }
             if token.is_some() {
                 causes.push(field::forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
@@ -138,16 +142,22 @@ impl ListOptions {
             match wanted {
                 "NotOlderThan" => {}
                 "Exact" if version == Some("0") => {
-                    causes.push(field::forbidden(MATCH, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+                    causes.push(field::forbidden(
+                        MATCH,
+                        "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                    ));
                 }
                 "Exact" => {}
-                other => causes.push(field::not_supported(MATCH, &format!("{other:?}"), &["Exact", "NotOlderThan", ""])),
+                other => {
+                    causes.push(field::not_supported(MATCH, &format!("{other:?}"), &["Exact", "NotOlderThan", ""]))
+                }
             }
         }
         if !causes.is_empty() {
             return Err(invalid_list(causes));
         }
-        let revision = parse_revision(version).map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
+        let revision =
+            parse_revision(version).map_err(|why| Status::bad_request(format!("invalid resource version: {why}")))?;
         let after = token.map(Continue::parse).transpose()?;
         if after.is_some() && revision != 0 {
             return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
@@ -163,9 +173,9 @@ impl ListOptions {
 pub fn parse_revision(text: Option<&str>) -> Result<u64, String> {
     match text {
         None => Ok(0),
-        Some(text) => text
-            .parse()
-            .map_err(|_| format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")),
+        Some(text) => text.parse().map_err(|_| {
+            format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax")
+        }),
     }
 }
 
@@ -206,7 +216,9 @@ pub fn list(cluster: &Cluster, target: &Target, options: &ListOptions, selectors
     let namespace = (!target.namespace.is_empty()).then_some(target.namespace.as_str());
     let at = options.exact.or_else(|| options.after.as_ref().and_then(|a| u64::try_from(a.revision).ok()));
     let snapshot = match at {
-        Some(revision) => cluster.store.list_at(&resource.table, namespace, revision).map_err(|gone| expired(options, &gone))?,
+        Some(revision) => {
+            cluster.store.list_at(&resource.table, namespace, revision).map_err(|gone| expired(options, &gone))?
+        }
         None => cluster.store.list(&resource.table, namespace),
     };
     Ok(page(target, options, selectors, snapshot))
@@ -216,7 +228,9 @@ fn expired(options: &ListOptions, _: &Compacted) -> Status {
     match &options.after {
         None => Status::expired("The resourceVersion for the provided list is too old."),
         Some(after) => {
-            let mut status = Status::expired("The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.");
+            let mut status = Status::expired(
+                "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+            );
             status.continue_token = Some(Continue { revision: -1, start: after.start.clone() }.token());
             status
         }

@@ -16,14 +16,22 @@ const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.k
 
 fn decode(body: Body<'_>) -> Result<Value, Status> {
     let decoded = decode::object(body.content_type, body.bytes).map_err(|error| match error {
-        decode::Error::Syntax(why) => Status::bad_request(format!("couldn't get version/kind; json parse error: {why}")),
+        decode::Error::Syntax(why) => {
+            Status::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
+        }
         decode::Error::MediaType | decode::Error::UnknownProtobuf(_) => Status::unsupported_media_type(MEDIA_TYPES),
     })?;
     if decoded.value.is_object() { Ok(decoded.value) } else { Err(Status::bad_request("the body is not an object")) }
 }
 
 /// A POST to one of the review resources; `None`: there is no such resource.
-pub fn review(cluster: &Cluster, group: &str, plural: &str, user: Option<&User>, body: Body<'_>) -> Option<Result<Answer, Status>> {
+pub fn review(
+    cluster: &Cluster,
+    group: &str,
+    plural: &str,
+    user: Option<&User>,
+    body: Body<'_>,
+) -> Option<Result<Answer, Status>> {
     let kind = match (group, plural) {
         ("authentication.k8s.io", "selfsubjectreviews") => "SelfSubjectReview",
         ("authentication.k8s.io", "tokenreviews") => "TokenReview",
@@ -49,9 +57,11 @@ fn check_attributes(group: &str, asked: &Value) -> Result<(), Status> {
             let detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
             field::invalid("spec.resourceAttributes", &Value::Null, detail)
         }
-        (Some(_), Some(path)) => {
-            field::invalid("spec.nonResourceAttributes", path, "cannot be specified in combination with resourceAttributes")
-        }
+        (Some(_), Some(path)) => field::invalid(
+            "spec.nonResourceAttributes",
+            path,
+            "cannot be specified in combination with resourceAttributes",
+        ),
         _ => return Ok(()),
     };
     Err(Status::invalid(group, "", "", vec![cause]))
@@ -99,7 +109,11 @@ pub fn token(cluster: &Cluster, target: &Target, body: Body<'_>) -> Result<Answe
     };
     let seconds = asked.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(DEFAULT_SECONDS);
     if seconds < LEAST_SECONDS {
-        let cause = field::invalid("spec.expirationSeconds", &json!(seconds), "may not specify a duration less than 10 minutes");
+        let cause = field::invalid(
+            "spec.expirationSeconds",
+            &json!(seconds),
+            "may not specify a duration less than 10 minutes",
+        );
         return Err(Status::invalid("authentication.k8s.io", "TokenRequest", "", vec![cause]));
     }
     let mut audiences: Vec<String> = asked
@@ -114,7 +128,8 @@ pub fn token(cluster: &Cluster, target: &Target, body: Body<'_>) -> Result<Answe
         audiences.push(AUDIENCE.into());
     }
     let token = cluster.auth.issue(&target.namespace, &target.name, account.uid(), &audiences, seconds);
-    let expires = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second().saturating_add(seconds)).unwrap_or(jiff::Timestamp::MAX);
+    let expires = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second().saturating_add(seconds))
+        .unwrap_or(jiff::Timestamp::MAX);
     let value = json!({
         "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
         "metadata": {"name": target.name, "namespace": target.namespace, "uid": account.uid(), "creationTimestamp": object::now()},

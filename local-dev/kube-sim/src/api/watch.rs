@@ -54,13 +54,19 @@ impl WatchOptions {
         match (initial, wanted) {
             (Some(_), Some("NotOlderThan")) | (None, None) => {}
             (Some(_), other) => {
-                causes.push(field::forbidden(MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+                causes.push(field::forbidden(
+                    MATCH,
+                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+                ));
                 if let Some(other) = other {
                     causes.push(field::not_supported(MATCH, &format!("{other:?}"), &["NotOlderThan"]));
                 }
             }
             (None, Some(_)) => {
-                causes.push(field::forbidden(MATCH, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
+                causes.push(field::forbidden(
+                    MATCH,
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                ));
             }
         }
         if query.text("continue").is_some() {
@@ -201,7 +207,8 @@ impl Watcher {
     }
 
     async fn wait(&mut self) {
-        let bookmark_at = if self.options.bookmarks { self.next_bookmark.min(self.before_end()) } else { self.deadline };
+        let bookmark_at =
+            if self.options.bookmarks { self.next_bookmark.min(self.before_end()) } else { self.deadline };
         tokio::select! {
             changed = self.news.changed() => self.over = changed.is_err(),
             changed = self.disruptions.changed() => {
@@ -217,7 +224,11 @@ impl Watcher {
     }
 
     fn before_end(&self) -> Instant {
-        if self.last_bookmark_done { self.deadline } else { self.deadline.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(self.deadline) }
+        if self.last_bookmark_done {
+            self.deadline
+        } else {
+            self.deadline.checked_sub(BOOKMARK_BEFORE_END).unwrap_or(self.deadline)
+        }
     }
 
     fn bookmark_if_due(&mut self) -> Option<Vec<u8>> {
@@ -312,7 +323,11 @@ impl Watcher {
     }
 
     fn table(&mut self, beta: bool, revision: u64, row: Value) -> Value {
-        let columns = if std::mem::replace(&mut self.columns_sent, true) { Value::Null } else { table::columns(&self.target.resource) };
+        let columns = if std::mem::replace(&mut self.columns_sent, true) {
+            Value::Null
+        } else {
+            table::columns(&self.target.resource)
+        };
         let metadata = Map::from_iter([("resourceVersion".to_owned(), json!(revision.to_string()))]);
         table::table(beta, metadata, columns, vec![row])
     }

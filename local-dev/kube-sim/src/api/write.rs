@@ -40,7 +40,9 @@ pub fn create(cluster: &Cluster, target: &Target, body: Body<'_>, options: &Writ
 /// Whether objects may be created here at all.
 pub fn admit(cluster: &Cluster, resource: &Resource, namespace: &str, name: &str) -> Result<(), Status> {
     if resource.namespaced {
-        let Some(found) = cluster.namespace(namespace) else { return Err(Status::not_found("", "namespaces", namespace)) };
+        let Some(found) = cluster.namespace(namespace) else {
+            return Err(Status::not_found("", "namespaces", namespace));
+        };
         if found.is_deleting() {
             let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
             let mut status = Status::forbidden(&resource.group, &resource.plural, name, &why);
@@ -62,11 +64,19 @@ pub fn admit(cluster: &Cluster, resource: &Resource, namespace: &str, name: &str
 }
 
 /// Stores a new object: `value` is in the requested version, decoded and defaulted. `managed`: already tracked by an apply.
-pub fn insert(cluster: &Cluster, resource: &Resource, mut value: Value, options: &WriteOptions, applied: Option<()>) -> Result<Answer, Status> {
+pub fn insert(
+    cluster: &Cluster,
+    resource: &Resource,
+    mut value: Value,
+    options: &WriteOptions,
+    applied: Option<()>,
+) -> Result<Answer, Status> {
     if !object::meta_str(&value, "resourceVersion").is_empty() && applied.is_none() {
         return Err(Status::internal("resourceVersion should not be set on objects to be created"));
     }
-    for key in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"] {
+    for key in
+        ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion"]
+    {
         object::remove_meta(&mut value, key);
     }
     let prefix = object::meta_str(&value, "generateName").to_owned();
@@ -110,7 +120,9 @@ fn drop_key(value: &mut Value, key: &str) {
 
 fn refusal(resource: &Resource, name: &str, refused: &Refused) -> Status {
     match refused {
-        Refused::Exists { being_deleted } => Status::already_exists(&resource.group, &resource.plural, name, *being_deleted),
+        Refused::Exists { being_deleted } => {
+            Status::already_exists(&resource.group, &resource.plural, name, *being_deleted)
+        }
         Refused::Moved => Status::modified(&resource.group, &resource.plural, name),
         Refused::Journal(why) => Status::internal(format!("the change could not be stored: {why}")),
     }
@@ -168,7 +180,11 @@ fn validate(resource: &Resource, value: &Value, old: Option<&Value>, name: &str)
             causes
         }
     };
-    if causes.is_empty() { Ok(()) } else { Err(Status::invalid(resource.storage_group(), &resource.kind, name, causes)) }
+    if causes.is_empty() {
+        Ok(())
+    } else {
+        Err(Status::invalid(resource.storage_group(), &resource.kind, name, causes))
+    }
 }
 
 /// How an update came to be: what differs between PUT and PATCH.
@@ -283,7 +299,8 @@ fn check_identity(target: &Target, how: How, old: &Value, new: &Value) -> Result
         return Ok(());
     }
     let resource = &target.resource;
-    let place = if target.namespace.is_empty() { target.name.clone() } else { format!("{}/{}", target.namespace, target.name) };
+    let place =
+        if target.namespace.is_empty() { target.name.clone() } else { format!("{}/{}", target.namespace, target.name) };
     let group = if resource.group.is_empty() { String::new() } else { format!("{}/", resource.group) };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{place}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: {have}",
@@ -298,7 +315,8 @@ fn check_version(target: &Target, how: How, current: &Object, new: &Value) -> Re
     let wanted = if text.is_empty() {
         0
     } else {
-        text.parse::<u64>().map_err(|_| Status::internal(format!("strconv.ParseUint: parsing {text:?}: invalid syntax")))?
+        text.parse::<u64>()
+            .map_err(|_| Status::internal(format!("strconv.ParseUint: parsing {text:?}: invalid syntax")))?
     };
     if wanted == 0 {
         if how == How::Put && resource.needs_resource_version() {
@@ -307,7 +325,11 @@ fn check_version(target: &Target, how: How, current: &Object, new: &Value) -> Re
         }
         return Ok(());
     }
-    if wanted == current.revision() { Ok(()) } else { Err(Status::modified(&resource.group, &resource.plural, &target.name)) }
+    if wanted == current.revision() {
+        Ok(())
+    } else {
+        Err(Status::modified(&resource.group, &resource.plural, &target.name))
+    }
 }
 
 /// Puts back what this write may not change, and counts the generation.

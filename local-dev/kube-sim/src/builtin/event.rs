@@ -114,7 +114,8 @@ pub fn validate(value: &Value, old: Option<&Value>, modern: bool) -> Vec<Cause> 
     let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
     let has_time = value.get("eventTime").is_some_and(Value::is_string);
     if !modern && !has_time {
-        let involved = value.get("involvedObject").and_then(|o| o.get("namespace")).and_then(Value::as_str).unwrap_or_default();
+        let involved =
+            value.get("involvedObject").and_then(|o| o.get("namespace")).and_then(Value::as_str).unwrap_or_default();
         let own = object::meta_str(value, "namespace");
         if involved != own && !(involved.is_empty() && own == "default") {
             causes.push(field::invalid("involvedObject.namespace", &json!(involved), "does not match event.namespace"));
@@ -145,7 +146,17 @@ pub fn validate(value: &Value, old: Option<&Value>, modern: bool) -> Vec<Cause> 
         causes.push(field::invalid("message", &NO_VALUE, "can have at most 1024 characters"));
     }
     if let (true, Some(old)) = (modern, old) {
-        for key in ["involvedObject", "reason", "message", "type", "eventTime", "action", "related", "reportingComponent", "reportingInstance"] {
+        for key in [
+            "involvedObject",
+            "reason",
+            "message",
+            "type",
+            "eventTime",
+            "action",
+            "related",
+            "reportingComponent",
+            "reportingInstance",
+        ] {
             if value.get(key) != old.get(key) {
                 causes.push(field::invalid(key, value.get(key).unwrap_or(&Value::Null), "field is immutable"));
             }

@@ -53,7 +53,11 @@ const GROUPS: &[(&str, &str, &[Row])] = &[
             ("networkpolicies", "networkpolicy", "NetworkPolicy", true, &["netpol"], &[], false),
         ],
     ),
-    ("policy", "v1", &[("poddisruptionbudgets", "poddisruptionbudget", "PodDisruptionBudget", true, &["pdb"], &[], true)]),
+    (
+        "policy",
+        "v1",
+        &[("poddisruptionbudgets", "poddisruptionbudget", "PodDisruptionBudget", true, &["pdb"], &[], true)],
+    ),
     (
         "rbac.authorization.k8s.io",
         "v1",
@@ -125,6 +129,7 @@ fn resource(group: &str, version: &str, row: &Row) -> Resource {
 /// All built-in resources, core first.
 pub fn resources() -> Vec<Resource> {
     let core = CORE.iter().map(|row| resource("", "v1", row));
-    let rest = GROUPS.iter().flat_map(|(group, version, rows)| rows.iter().map(move |row| resource(group, version, row)));
+    let rest =
+        GROUPS.iter().flat_map(|(group, version, rows)| rows.iter().map(move |row| resource(group, version, row)));
     core.chain(rest).collect()
 }

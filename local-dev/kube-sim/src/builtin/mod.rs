@@ -39,8 +39,11 @@ fn known_fields(flavour: &Flavour) -> Option<&'static [&'static str]> {
 /// Removes and names fields that the kind does not have.
 pub fn prune(flavour: &Flavour, value: &mut Value) -> Vec<String> {
     let (Some(known), Some(map)) = (known_fields(flavour), value.as_object_mut()) else { return Vec::new() };
-    let mut unknown: Vec<String> =
-        map.keys().filter(|k| !["kind", "apiVersion", "metadata"].contains(&k.as_str()) && !known.contains(&k.as_str())).cloned().collect();
+    let mut unknown: Vec<String> = map
+        .keys()
+        .filter(|k| !["kind", "apiVersion", "metadata"].contains(&k.as_str()) && !known.contains(&k.as_str()))
+        .cloned()
+        .collect();
     for key in &unknown {
         map.remove(key);
     }
@@ -66,7 +69,9 @@ pub fn decode(resource: &Resource, value: &mut Value) -> Result<(), String> {
             Ok(())
         }
         Flavour::Event { .. } => event::decode(value),
-        Flavour::Namespace | Flavour::ServiceAccount | Flavour::Definition | Flavour::Plain | Flavour::Custom(_) => Ok(()),
+        Flavour::Namespace | Flavour::ServiceAccount | Flavour::Definition | Flavour::Plain | Flavour::Custom(_) => {
+            Ok(())
+        }
     }
 }
 
@@ -227,13 +232,18 @@ fn key_problems(value: &Value, field_name: &str, causes: &mut Vec<Cause>) -> usi
     let mut size = 0;
     for (key, entry) in value.get(field_name).and_then(Value::as_object).into_iter().flatten() {
         let path = format!("{field_name}[{key}]");
-        let wrong_characters = || !key.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)) || key.is_empty();
+        let wrong_characters =
+            || !key.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c)) || key.is_empty();
         if key.len() > 253 {
             causes.push(field::invalid(&path, &json!(key), "must be no more than 253 bytes"));
         } else if wrong_characters() {
             causes.push(field::invalid(&path, &json!(key), "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"));
         } else if key == "." || key.starts_with("..") {
-            let detail = if key == "." || key == ".." { format!("must not be '{key}'") } else { "must not start with '..'".into() };
+            let detail = if key == "." || key == ".." {
+                format!("must not be '{key}'")
+            } else {
+                "must not start with '..'".into()
+            };
             causes.push(field::invalid(&path, &json!(key), &detail));
         }
         size += entry.as_str().map_or(0, str::len);
@@ -325,9 +335,11 @@ pub fn selectable(flavour: &Flavour, key: &str, value: &Value) -> Option<String>
         (Flavour::Secret, "type") => text("/type"),
         (Flavour::Event { .. }, key) => return event::selectable(key, value),
         // Of the kinds without behaviour a few common ones, absent fields reading as empty.
-        (Flavour::Plain, "status.phase" | "spec.nodeName" | "status.podIP" | "spec.restartPolicy" | "spec.type" | "status.successful") => {
-            text(&format!("/{}", key.replace('.', "/")))
-        }
+        (
+            Flavour::Plain,
+            "status.phase" | "spec.nodeName" | "status.podIP" | "spec.restartPolicy" | "spec.type"
+            | "status.successful",
+        ) => text(&format!("/{}", key.replace('.', "/"))),
         _ => return None,
     })
 }

@@ -18,7 +18,8 @@ pub fn micro(slot: Option<&mut Value>) -> Result<(), String> {
 }
 
 fn normal(text: &str) -> Result<String, String> {
-    let problem = |rest: &str, wanted: &str| format!("parsing time {text:?} as {LAYOUT:?}: cannot parse {rest:?} as {wanted:?}");
+    let problem =
+        |rest: &str, wanted: &str| format!("parsing time {text:?} as {LAYOUT:?}: cannot parse {rest:?} as {wanted:?}");
     let Some(rest) = text.get(19..) else { return Err(problem(text, "2006")) };
     let fraction = rest.strip_prefix('.').map(|f| f.bytes().take_while(u8::is_ascii_digit).count());
     match fraction {

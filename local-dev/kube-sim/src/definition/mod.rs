@@ -55,8 +55,11 @@ pub fn default(value: &mut Value) {
 
 /// The status of a new definition.
 pub fn prepare_create(value: &mut Value) {
-    let stored: Vec<&str> =
-        versions(value).iter().filter(|v| v.get("storage") == Some(&Value::Bool(true))).map(|v| text(v, "/name")).collect();
+    let stored: Vec<&str> = versions(value)
+        .iter()
+        .filter(|v| v.get("storage") == Some(&Value::Bool(true)))
+        .map(|v| text(v, "/name"))
+        .collect();
     let stored = if stored.is_empty() { Value::Null } else { json!(stored) };
     let status = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
     if let Some(map) = value.as_object_mut() {
@@ -66,8 +69,11 @@ pub fn prepare_create(value: &mut Value) {
 
 /// Notes a changed storage version among the stored ones.
 pub fn prepare_update(value: &mut Value) {
-    let storage: Vec<String> =
-        versions(value).iter().filter(|v| v.get("storage") == Some(&Value::Bool(true))).map(|v| text(v, "/name").to_owned()).collect();
+    let storage: Vec<String> = versions(value)
+        .iter()
+        .filter(|v| v.get("storage") == Some(&Value::Bool(true)))
+        .map(|v| text(v, "/name").to_owned())
+        .collect();
     if let Some(stored) = value.pointer_mut("/status/storedVersions").and_then(Value::as_array_mut) {
         for name in storage {
             if !stored.iter().any(|s| s.as_str() == Some(&name)) {
@@ -91,7 +97,9 @@ pub fn set_condition(value: &mut Value, kind: &str, status: &str, reason: &str, 
     let mut entry = json!({"type": kind, "status": status, "lastTransitionTime": object::now(), "reason": reason, "message": message});
     if let Some(old) = condition(value, kind) {
         if old.get("status").and_then(Value::as_str) == Some(status) {
-            if old.get("reason").and_then(Value::as_str) == Some(reason) && old.get("message").and_then(Value::as_str) == Some(message) {
+            if old.get("reason").and_then(Value::as_str) == Some(reason)
+                && old.get("message").and_then(Value::as_str) == Some(message)
+            {
                 return false;
             }
             entry["lastTransitionTime"] = old.get("lastTransitionTime").cloned().unwrap_or(Value::Null);
@@ -119,7 +127,10 @@ struct Taken<'a> {
 
 impl Taken<'_> {
     fn all(&self) -> BTreeSet<String> {
-        let mut names = BTreeSet::from([text(self.value, "/spec/names/plural").to_owned(), text(self.value, "/spec/names/singular").to_owned()]);
+        let mut names = BTreeSet::from([
+            text(self.value, "/spec/names/plural").to_owned(),
+            text(self.value, "/spec/names/singular").to_owned(),
+        ]);
         names.extend(strings(self.value, "/spec/names/shortNames"));
         names
     }
@@ -127,7 +138,9 @@ impl Taken<'_> {
 
 /// Why a definition cannot have its names, if it cannot.
 fn name_conflict(value: &Value, others: &[Taken<'_>]) -> Option<(&'static str, String)> {
-    let same_group = others.iter().filter(|o| o.owner != object::meta_str(value, "name") && text(o.value, "/spec/group") == text(value, "/spec/group"));
+    let same_group = others.iter().filter(|o| {
+        o.owner != object::meta_str(value, "name") && text(o.value, "/spec/group") == text(value, "/spec/group")
+    });
     let (mut resources, mut kinds) = (BTreeSet::new(), BTreeSet::new());
     for other in same_group {
         resources.extend(other.all());
@@ -156,8 +169,11 @@ fn name_conflict(value: &Value, others: &[Taken<'_>]) -> Option<(&'static str, S
 
 /// The next state a definition's conditions should have; `None`: it is as it should be. Called until it says so.
 pub fn next_conditions(value: &Value, all: &[Arc<Object>]) -> Option<Value> {
-    let accepted: Vec<Taken<'_>> =
-        all.iter().filter(|o| is_true(o.value(), "NamesAccepted")).map(|o| Taken { owner: o.name(), value: o.value() }).collect();
+    let accepted: Vec<Taken<'_>> = all
+        .iter()
+        .filter(|o| is_true(o.value(), "NamesAccepted"))
+        .map(|o| Taken { owner: o.name(), value: o.value() })
+        .collect();
     let mut next = value.clone();
     match name_conflict(value, &accepted) {
         Some((reason, message)) => {
@@ -167,7 +183,8 @@ pub fn next_conditions(value: &Value, all: &[Arc<Object>]) -> Option<Value> {
             }
             let mut changed = set_condition(&mut next, "NamesAccepted", "False", reason, &message);
             if !is_true(value, "Established") {
-                changed |= set_condition(&mut next, "Established", "False", "NotAccepted", "not all names are accepted");
+                changed |=
+                    set_condition(&mut next, "Established", "False", "NotAccepted", "not all names are accepted");
             }
             changed.then_some(next)
         }
@@ -177,14 +194,26 @@ pub fn next_conditions(value: &Value, all: &[Arc<Object>]) -> Option<Value> {
             next["status"]["acceptedNames"] = names;
             if set_condition(&mut next, "NamesAccepted", "True", "NoConflicts", "no conflicts found") || !same {
                 if !is_true(value, "Established") {
-                    set_condition(&mut next, "Established", "False", "Installing", "the initial names have been accepted");
+                    set_condition(
+                        &mut next,
+                        "Established",
+                        "False",
+                        "Installing",
+                        "the initial names have been accepted",
+                    );
                 }
                 return Some(next);
             }
             if is_true(value, "Established") {
                 return None;
             }
-            set_condition(&mut next, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted");
+            set_condition(
+                &mut next,
+                "Established",
+                "True",
+                "InitialNamesAccepted",
+                "the initial names have been accepted",
+            );
             Some(next)
         }
     }
@@ -209,9 +238,12 @@ impl Cache {
         let mut out = Vec::new();
         for definition in definitions.iter().filter(|d| is_true(d.value(), "Established")) {
             let spec = definition.value().get("spec").cloned().unwrap_or(Value::Null);
-            let ready_at =
-                (!delay.is_zero()).then(|| *self.ready.entry(definition.uid().to_owned()).or_insert_with(|| Instant::now() + delay));
-            let fresh = self.entries.get(definition.name()).is_some_and(|(s, t, _)| *s == spec && *t == definition.is_deleting());
+            let ready_at = (!delay.is_zero())
+                .then(|| *self.ready.entry(definition.uid().to_owned()).or_insert_with(|| Instant::now() + delay));
+            let fresh = self
+                .entries
+                .get(definition.name())
+                .is_some_and(|(s, t, _)| *s == spec && *t == definition.is_deleting());
             if !fresh {
                 let built = build(definition, ready_at);
                 self.entries.insert(definition.name().to_owned(), (spec, definition.is_deleting(), built));
@@ -226,7 +258,8 @@ impl Cache {
 
 fn build(definition: &Object, ready_at: Option<Instant>) -> Vec<Built> {
     let value = definition.value();
-    let storage = versions(value).iter().find(|v| v.get("storage") == Some(&Value::Bool(true))).map_or("", |v| text(v, "/name"));
+    let storage =
+        versions(value).iter().find(|v| v.get("storage") == Some(&Value::Bool(true))).map_or("", |v| text(v, "/name"));
     let served = versions(value).iter().filter(|v| v.get("served") == Some(&Value::Bool(true)));
     served.filter_map(|version| build_version(definition, version, storage, ready_at)).collect()
 }
@@ -297,7 +330,12 @@ fn strings_at(list: Option<&Value>, key: &str) -> Vec<String> {
 
 fn columns(version: &Value) -> Vec<Column> {
     let list = version.get("additionalPrinterColumns").and_then(Value::as_array);
-    let default = || Map::from_iter([("name", "Age"), ("type", "date"), ("jsonPath", ".metadata.creationTimestamp")].map(|(k, v)| (k.to_owned(), json!(v))));
+    let default = || {
+        Map::from_iter(
+            [("name", "Age"), ("type", "date"), ("jsonPath", ".metadata.creationTimestamp")]
+                .map(|(k, v)| (k.to_owned(), json!(v))),
+        )
+    };
     let entries: Vec<Value> = match list {
         Some(list) if !list.is_empty() => list.clone(),
         _ => vec![Value::Object(default())],

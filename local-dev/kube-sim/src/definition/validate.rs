@@ -18,7 +18,8 @@ fn is_dns1035(name: &str) -> bool {
 /// Everything that is wrong with a definition; `old` is the stored one of an update.
 pub fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let (group, plural, name) = (text(value, "/spec/group"), text(value, "/spec/names/plural"), object::meta_str(value, "name"));
+    let (group, plural, name) =
+        (text(value, "/spec/group"), text(value, "/spec/names/plural"), object::meta_str(value, "name"));
     if name != format!("{plural}.{group}") {
         causes.push(field::invalid("metadata.name", &json!(name), "must be spec.names.plural+\".\"+spec.group"));
     }
@@ -33,7 +34,8 @@ pub fn validate(value: &Value, old: Option<&Value>) -> Vec<Cause> {
         other => causes.push(field::not_supported("spec.scope", &format!("{other:?}"), &["Cluster", "Namespaced"])),
     }
     if value.pointer("/spec/preserveUnknownFields") == Some(&Value::Bool(true)) {
-        let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        let detail =
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         causes.push(field::invalid("spec.preserveUnknownFields", &json!(true), detail));
     }
     validate_names(value, &mut causes);
@@ -111,7 +113,9 @@ fn validate_versions(value: &Value, causes: &mut Vec<Cause>) {
                 causes.push(field::invalid(&format!("status.storedVersions[{i}]"), name, &detail));
             }
         }
-        _ => causes.push(field::invalid("status.storedVersions", &Value::Null, "must have at least one stored version")),
+        _ => {
+            causes.push(field::invalid("status.storedVersions", &Value::Null, "must have at least one stored version"))
+        }
     }
 }
 
@@ -125,7 +129,8 @@ fn validate_schema(version: &Value, path: &str, single: bool, causes: &mut Vec<C
     let has_status = version.pointer("/subresources/status").is_some_and(Value::is_object);
     let root = schema.get("type").and_then(Value::as_str).unwrap_or_default();
     if has_status && !root.is_empty() && root != "object" {
-        let detail = "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+        let detail =
+            "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
         causes.push(field::invalid(&format!("{}.type", if single { INTERNAL } else { &outer }), &json!(root), detail));
     }
     if let Err(found) = Schema::compile(schema) {
@@ -148,23 +153,36 @@ fn validate_columns(version: &Value, place: &str, causes: &mut Vec<Cause>) {
             causes.push(field::required(&format!("{path}.name"), ""));
         }
         if !TYPES.contains(&kind) {
-            causes.push(field::invalid(&format!("{path}.type"), &json!(kind), &format!("must be one of {}", TYPES.join(","))));
+            causes.push(field::invalid(
+                &format!("{path}.type"),
+                &json!(kind),
+                &format!("must be one of {}", TYPES.join(",")),
+            ));
         }
         let json_path = text(column, "/jsonPath");
         if !json_path.starts_with('.') || JsonPath::parse(json_path).is_none() {
-            causes.push(field::invalid(&format!("{path}.JSONPath"), &json!(json_path), "must be a simple json path starting with ."));
+            causes.push(field::invalid(
+                &format!("{path}.JSONPath"),
+                &json!(json_path),
+                "must be a simple json path starting with .",
+            ));
         }
     }
     for (i, selectable) in super::strings_at(version.get("selectableFields"), "jsonPath").iter().enumerate() {
         if JsonPath::parse(selectable).is_none_or(|p| p.plain_keys().is_none()) {
             let path = format!("{place}.selectableFields[{i}].jsonPath");
-            causes.push(field::invalid(&path, &json!(selectable), "is an invalid path: does not point to a valid field"));
+            causes.push(field::invalid(
+                &path,
+                &json!(selectable),
+                "is an invalid path: does not point to a valid field",
+            ));
         }
     }
 }
 
 fn validate_change(value: &Value, old: &Value, causes: &mut Vec<Cause>) {
-    let established = condition(old, "Established").and_then(|c| c.get("status")).and_then(Value::as_str) == Some("True");
+    let established =
+        condition(old, "Established").and_then(|c| c.get("status")).and_then(Value::as_str) == Some("True");
     if established {
         for key in ["scope", "group"] {
             let (now, then) = (text(value, &format!("/spec/{key}")), text(old, &format!("/spec/{key}")));

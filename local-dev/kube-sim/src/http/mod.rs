@@ -141,8 +141,16 @@ fn anonymous_denial(cluster: &Cluster, incomer: &Incomer) -> Status {
         Path::Resource { target, watch } => {
             let verb = Verb::of(&incomer.method, &target, watch || incomer.query.flag("watch"));
             let resource = &target.resource;
-            let full = if target.subresource.is_empty() { resource.plural.clone() } else { format!("{}/{}", resource.plural, target.subresource) };
-            let scope = if target.namespace.is_empty() { "at the cluster scope".to_owned() } else { format!("in the namespace {:?}", target.namespace) };
+            let full = if target.subresource.is_empty() {
+                resource.plural.clone()
+            } else {
+                format!("{}/{}", resource.plural, target.subresource)
+            };
+            let scope = if target.namespace.is_empty() {
+                "at the cluster scope".to_owned()
+            } else {
+                format!("in the namespace {:?}", target.namespace)
+            };
             let why = format!(
                 "User {USER:?} cannot {} resource {full:?} in API group {:?} {scope}",
                 verb.map_or("get", Verb::name),
@@ -151,7 +159,8 @@ fn anonymous_denial(cluster: &Cluster, incomer: &Incomer) -> Status {
             Status::forbidden(&resource.group, &resource.plural, &target.name, &why)
         }
         Path::Review { group, plural } => {
-            let why = format!("User {USER:?} cannot create resource {plural:?} in API group {group:?} at the cluster scope");
+            let why =
+                format!("User {USER:?} cannot create resource {plural:?} in API group {group:?} at the cluster scope");
             Status::forbidden(&group, &plural, "", &why)
         }
         _ => Status::forbidden_path(USER, &incomer.method.as_str().to_lowercase(), &incomer.path),
@@ -168,7 +177,12 @@ async fn read_body(body: Incoming) -> Result<Bytes, Status> {
     }
 }
 
-async fn dispatch(cluster: Arc<Cluster>, incomer: Incomer, body: Incoming, plain: Responder) -> Result<Response<ResponseBody>, Dropped> {
+async fn dispatch(
+    cluster: Arc<Cluster>,
+    incomer: Incomer,
+    body: Incoming,
+    plain: Responder,
+) -> Result<Response<ResponseBody>, Dropped> {
     let body = match read_body(body).await {
         Ok(body) => body,
         Err(status) => return Ok(plain.status(&status)),
@@ -191,7 +205,11 @@ async fn dispatch(cluster: Arc<Cluster>, incomer: Incomer, body: Incoming, plain
             let Some(verb) = Verb::of(&incomer.method, &target, watch || incomer.query.flag("watch")) else {
                 return Ok(plain.status(&Status::method_not_allowed()));
             };
-            if verb == Verb::Create && target.resource.is_custom() && target.resource.namespaced && target.namespace.is_empty() {
+            if verb == Verb::Create
+                && target.resource.is_custom()
+                && target.resource.namespaced
+                && target.namespace.is_empty()
+            {
                 return Ok(respond::plain_text(StatusCode::NOT_FOUND, "404 page not found\n"));
             }
             call(cluster, incomer, target, verb, body).await
@@ -211,7 +229,13 @@ async fn dispatch(cluster: Arc<Cluster>, incomer: Incomer, body: Incoming, plain
 }
 
 /// Carries out a call on a resource, with whatever faults have to say about it.
-async fn call(cluster: Arc<Cluster>, incomer: Incomer, target: Target, verb: Verb, body: Bytes) -> Result<Response<ResponseBody>, Dropped> {
+async fn call(
+    cluster: Arc<Cluster>,
+    incomer: Incomer,
+    target: Target,
+    verb: Verb,
+    body: Bytes,
+) -> Result<Response<ResponseBody>, Dropped> {
     let call = Call {
         verb: verb.name().into(),
         resource: target.resource.qualified(),
@@ -306,7 +330,15 @@ async fn perform(
             let selectors = Selectors::parse(resource, query)?;
             read::wait_for_revision(cluster, watch_options.at_least).await?;
             let shape = watch::Shape { form: responder.accept.form, include };
-            let stream = watch::stream(cluster.clone(), target.clone(), selectors, shape, watch_options, call.clone(), disruption);
+            let stream = watch::stream(
+                cluster.clone(),
+                target.clone(),
+                selectors,
+                shape,
+                watch_options,
+                call.clone(),
+                disruption,
+            );
             let frames = stream.map(|chunk| Ok::<_, Infallible>(Frame::data(chunk)));
             Ok(Done::read(responder.stream(http_body_util::BodyExt::boxed(StreamBody::new(frames)))))
         }
@@ -314,8 +346,18 @@ async fn perform(
             let answer = review::token(cluster, target, request)?;
             Ok(Done::read(responder.value(answer.code, &answer.value, &[])))
         }
-        Verb::Create => respond_object(responder, resource, include, write::create(cluster, target, request, &options("CreateOptions", false)?)?),
-        Verb::Update => respond_object(responder, resource, include, write::update(cluster, target, request, &options("UpdateOptions", false)?)?),
+        Verb::Create => respond_object(
+            responder,
+            resource,
+            include,
+            write::create(cluster, target, request, &options("CreateOptions", false)?)?,
+        ),
+        Verb::Update => respond_object(
+            responder,
+            resource,
+            include,
+            write::update(cluster, target, request, &options("UpdateOptions", false)?)?,
+        ),
         Verb::Patch => {
             let form = patch::Form::of(resource, request.content_type)?;
             let options = options("PatchOptions", form == patch::Form::Apply)?;
@@ -368,27 +410,45 @@ fn unresourceful(cluster: &Cluster, incomer: &Incomer, plain: &Responder) -> Res
         ["api"] | ["apis"] => {
             let core = parts[0] == "api";
             let Some(accept) = accept(true) else {
-                return Responder { accept: Accept { pretty_errors: true, ..Accept::JSON }, pretty }.status(&Status::not_acceptable());
+                return Responder { accept: Accept { pretty_errors: true, ..Accept::JSON }, pretty }
+                    .status(&Status::not_acceptable());
             };
             if let Form::Discovery { beta } = accept.form {
                 let value = discovery::aggregated(&registry, core, beta);
                 return respond::discovery(&value, beta, incomer.header(header::IF_NONE_MATCH));
             }
-            Some(if core { discovery::api_versions(cluster.url.split("://").nth(1).unwrap_or_default()) } else { discovery::group_list(&registry) })
+            Some(if core {
+                discovery::api_versions(cluster.url.split("://").nth(1).unwrap_or_default())
+            } else {
+                discovery::group_list(&registry)
+            })
         }
         ["api", "v1"] => discovery::resource_list(&registry, "", "v1"),
         ["apis", group] => discovery::group(&registry, group),
         ["apis", group, version] => discovery::resource_list(&registry, group, version),
-        ["openapi", ..] => return respond::openapi(&registry, &parts[1..], incomer.header(header::ACCEPT), incomer.query.text("hash"), incomer.header(header::IF_NONE_MATCH)),
-        [""] | [] => Some(serde_json::json!({"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]})),
+        ["openapi", ..] => {
+            return respond::openapi(
+                &registry,
+                &parts[1..],
+                incomer.header(header::ACCEPT),
+                incomer.query.text("hash"),
+                incomer.header(header::IF_NONE_MATCH),
+            );
+        }
+        [""] | [] => Some(
+            serde_json::json!({"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]}),
+        ),
         _ => None,
     };
     match known {
         None => respond::plain_text(StatusCode::NOT_FOUND, "404 page not found\n"),
-        Some(_) if incomer.method != Method::GET && incomer.method != Method::HEAD => plain.status(&Status::method_not_allowed()),
+        Some(_) if incomer.method != Method::GET && incomer.method != Method::HEAD => {
+            plain.status(&Status::method_not_allowed())
+        }
         Some(value) => match accept(false) {
             Some(accept) => Responder { accept, pretty: pretty || parts[0] == "version" }.value(200, &value, &[]),
-            None => Responder { accept: Accept { pretty_errors: true, ..Accept::JSON }, pretty }.status(&Status::not_acceptable()),
+            None => Responder { accept: Accept { pretty_errors: true, ..Accept::JSON }, pretty }
+                .status(&Status::not_acceptable()),
         },
     }
 }

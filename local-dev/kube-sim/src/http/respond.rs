@@ -71,7 +71,11 @@ impl Responder {
     /// A failure.
     pub fn status(&self, status: &Status) -> Response<ResponseBody> {
         let json = status.to_json();
-        let body = if self.accept.pretty_errors || self.pretty { wire::indent(json.as_bytes()) } else { format!("{json}\n").into_bytes() };
+        let body = if self.accept.pretty_errors || self.pretty {
+            wire::indent(json.as_bytes())
+        } else {
+            format!("{json}\n").into_bytes()
+        };
         let mut out = response(status.code, JSON, body);
         if let Some(seconds) = status.retry_after {
             set(&mut out, header::RETRY_AFTER, &seconds.to_string());
@@ -112,12 +116,26 @@ impl Responder {
     }
 
     /// One object.
-    pub fn object(&self, resource: &Resource, answer: &Answer, include: Include) -> Result<Response<ResponseBody>, Status> {
+    pub fn object(
+        &self,
+        resource: &Resource,
+        answer: &Answer,
+        include: Include,
+    ) -> Result<Response<ResponseBody>, Status> {
         let value = match self.accept.form {
             Form::Table { beta } => {
                 let version = crate::object::meta_str(&answer.value, "resourceVersion");
-                let metadata = if version.is_empty() { Map::new() } else { Map::from_iter([("resourceVersion".to_owned(), json!(version))]) };
-                table::table(beta, metadata, table::columns(resource), vec![table::row(resource, &answer.value, include)])
+                let metadata = if version.is_empty() {
+                    Map::new()
+                } else {
+                    Map::from_iter([("resourceVersion".to_owned(), json!(version))])
+                };
+                table::table(
+                    beta,
+                    metadata,
+                    table::columns(resource),
+                    vec![table::row(resource, &answer.value, include)],
+                )
             }
             Form::PartialObject => table::partial(&answer.value),
             Form::PartialList => return Err(Status::internal("content is not a list")),
@@ -154,7 +172,9 @@ impl Responder {
                     "you requested PartialObjectMetadata, but the requested object is a list (*unstructured.UnstructuredList)",
                 ));
             }
-            Form::Plain | Form::Discovery { .. } => return Ok(self.json(200, whole_list(resource, list, metadata), &[])),
+            Form::Plain | Form::Discovery { .. } => {
+                return Ok(self.json(200, whole_list(resource, list, metadata), &[]));
+            }
         };
         Ok(self.value(200, &value, &[]))
     }
@@ -204,7 +224,9 @@ fn whole_list(resource: &Resource, list: &List, mut metadata: Map<String, Value>
         items(&mut out);
         out.extend_from_slice(format!(",\"kind\":{kind},\"metadata\":{}}}\n", Value::Object(metadata)).as_bytes());
     } else {
-        out.extend_from_slice(format!("{{\"kind\":{kind},\"apiVersion\":{version},\"metadata\":{},", Value::Object(metadata)).as_bytes());
+        out.extend_from_slice(
+            format!("{{\"kind\":{kind},\"apiVersion\":{version},\"metadata\":{},", Value::Object(metadata)).as_bytes(),
+        );
         items(&mut out);
         out.extend_from_slice(b"}\n");
     }
@@ -215,8 +237,10 @@ fn whole_list(resource: &Resource, list: &List, mut metadata: Map<String, Value>
 pub fn discovery(value: &Value, beta: bool, if_none_match: Option<&str>) -> Response<ResponseBody> {
     let bytes = wire::encode(value, Order::Struct);
     let hash: String = Sha256::digest(&bytes).iter().map(|b| format!("{b:02X}")).collect();
-    let content_type =
-        format!("application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList", if beta { "v2beta1" } else { "v2" });
+    let content_type = format!(
+        "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList",
+        if beta { "v2beta1" } else { "v2" }
+    );
     tagged(bytes.into(), &content_type, &hash, if_none_match)
 }
 
@@ -231,7 +255,13 @@ fn tagged(bytes: Bytes, content_type: &str, hash: &str, if_none_match: Option<&s
 }
 
 /// `/openapi/…`.
-pub fn openapi(registry: &Registry, parts: &[&str], accept: Option<&str>, hash: Option<&str>, if_none_match: Option<&str>) -> Response<ResponseBody> {
+pub fn openapi(
+    registry: &Registry,
+    parts: &[&str],
+    accept: Option<&str>,
+    hash: Option<&str>,
+    if_none_match: Option<&str>,
+) -> Response<ResponseBody> {
     let documents = registry.documents();
     match parts {
         ["v3"] => response(200, "text/plain; charset=utf-8", documents.v3_index.clone()),
@@ -245,7 +275,9 @@ pub fn openapi(registry: &Registry, parts: &[&str], accept: Option<&str>, hash: 
         }
         ["v3", rest @ ..] => {
             let path = rest.join("/");
-            let Some(document) = documents.v3_group(&path) else { return response(404, "text/plain; charset=utf-8", Bytes::new()) };
+            let Some(document) = documents.v3_group(&path) else {
+                return response(404, "text/plain; charset=utf-8", Bytes::new());
+            };
             if let Some(wrong) = hash.filter(|h| *h != document.hash) {
                 let _ = wrong;
                 let mut out = response(301, JSON, Bytes::new());
@@ -253,7 +285,11 @@ pub fn openapi(registry: &Registry, parts: &[&str], accept: Option<&str>, hash: 
                 return out;
             }
             let mut out = tagged(document.json.clone(), JSON, &document.hash, if_none_match);
-            set(&mut out, header::CACHE_CONTROL, if hash.is_some() { "public, immutable" } else { "no-cache, private" });
+            set(
+                &mut out,
+                header::CACHE_CONTROL,
+                if hash.is_some() { "public, immutable" } else { "no-cache, private" },
+            );
             out
         }
         _ => plain_text(StatusCode::NOT_FOUND, "404 page not found\n"),

@@ -15,7 +15,10 @@ pub enum Path {
         /// The old `/watch/` paths.
         watch: bool,
     },
-    Review { group: String, plural: String },
+    Review {
+        group: String,
+        plural: String,
+    },
     /// A resource that a built-in version does not have.
     UnknownBuiltin,
     /// Anything else: discovery, health, nothing.
@@ -60,8 +63,12 @@ fn target(registry: &Registry, group: &str, version: &str, rest: &[&str]) -> Opt
         ["namespaces", namespace, plural] if !matches!(*plural, "status" | "finalize") || group != "" => {
             find(plural).filter(|r| r.namespaced).map(|r| make(r, namespace, "", ""))
         }
-        ["namespaces", namespace, plural, name] => find(plural).filter(|r| r.namespaced).map(|r| make(r, namespace, name, "")),
-        ["namespaces", namespace, plural, name, sub] => find(plural).filter(|r| r.namespaced).map(|r| make(r, namespace, name, sub)),
+        ["namespaces", namespace, plural, name] => {
+            find(plural).filter(|r| r.namespaced).map(|r| make(r, namespace, name, ""))
+        }
+        ["namespaces", namespace, plural, name, sub] => {
+            find(plural).filter(|r| r.namespaced).map(|r| make(r, namespace, name, sub))
+        }
         [plural] => find(plural).map(|r| make(r, "", "", "")),
         [plural, name] => find(plural).filter(|r| !r.namespaced).map(|r| make(r, "", name, "")),
         [plural, name, sub] => find(plural).filter(|r| !r.namespaced).map(|r| make(r, "", name, sub)),

@@ -228,13 +228,21 @@ impl Store {
     pub fn list_at(&self, table: &TableName, namespace: Option<&str>, revision: u64) -> Result<Snapshot, Compacted> {
         let inner = self.lock();
         let Some(t) = inner.tables.get(table) else {
-            return if revision < inner.base { Err(Compacted { floor: inner.base }) } else { Ok(Snapshot { revision, items: Vec::new() }) };
+            return if revision < inner.base {
+                Err(Compacted { floor: inner.base })
+            } else {
+                Ok(Snapshot { revision, items: Vec::new() })
+            };
         };
         if revision < t.floor {
             return Err(Compacted { floor: t.floor });
         }
-        let mut past: BTreeMap<Key, Arc<Object>> =
-            t.objects.iter().filter(|(k, _)| namespace.is_none_or(|n| n == k.namespace)).map(|(k, o)| (k.clone(), o.clone())).collect();
+        let mut past: BTreeMap<Key, Arc<Object>> = t
+            .objects
+            .iter()
+            .filter(|(k, _)| namespace.is_none_or(|n| n == k.namespace))
+            .map(|(k, o)| (k.clone(), o.clone()))
+            .collect();
         for event in t.log.iter().rev().take_while(|e| e.revision > revision) {
             let key = Key::of(event.object.value());
             if namespace.is_some_and(|n| n != key.namespace) {
@@ -252,7 +260,11 @@ impl Store {
     pub fn events_after(&self, table: &TableName, cursor: u64, limit: usize) -> Result<(Vec<Event>, u64), Compacted> {
         let inner = self.lock();
         let Some(t) = inner.tables.get(table) else {
-            return if cursor < inner.base { Err(Compacted { floor: inner.base }) } else { Ok((Vec::new(), inner.revision.max(cursor))) };
+            return if cursor < inner.base {
+                Err(Compacted { floor: inner.base })
+            } else {
+                Ok((Vec::new(), inner.revision.max(cursor)))
+            };
         };
         if cursor < t.floor {
             return Err(Compacted { floor: t.floor });
@@ -336,7 +348,14 @@ impl Inner {
         }
     }
 
-    fn commit(&mut self, name: &TableName, order: Order, key: Key, change: Change, value: Option<Value>) -> Result<Arc<Object>, Refused> {
+    fn commit(
+        &mut self,
+        name: &TableName,
+        order: Order,
+        key: Key,
+        change: Change,
+        value: Option<Value>,
+    ) -> Result<Arc<Object>, Refused> {
         let revision = self.revision + 1;
         let previous = self.tables.get(name).and_then(|t| t.objects.get(&key)).cloned();
         let object = match (value, &previous) {
@@ -360,7 +379,15 @@ impl Inner {
         Ok(object)
     }
 
-    fn apply(&mut self, name: &TableName, order: Order, key: Key, change: Change, object: Arc<Object>, previous: Option<Arc<Object>>) {
+    fn apply(
+        &mut self,
+        name: &TableName,
+        order: Order,
+        key: Key,
+        change: Change,
+        object: Arc<Object>,
+        previous: Option<Arc<Object>>,
+    ) {
         self.index(name, &key, change, &object, previous.as_deref());
         let history = self.history;
         let table = self.table(name, order);
