@@ -241,15 +241,21 @@ impl Shared {
     }
 }
 
-/// The end of a part's log, indented, for an error message.
+/// The end of a part's log, indented, for an error message. The frames of a backtrace are left out: they push away what
+/// matters.
 fn last_words(log: &Path) -> String {
-    match logs::tail(log, 8) {
-        Ok((lines, _)) if !lines.is_empty() => {
-            let lines: Vec<_> = lines.iter().map(|line| format!("  | {}", crate::screen::clean(line))).collect();
-            format!("its log ends with\n{}\n(all of it: {})", lines.join("\n"), log.display())
-        }
-        _ => format!("it has said nothing (its log would be {})", log.display()),
+    let is_frame = |line: &str| {
+        let line = line.trim_start();
+        line.starts_with("at ") || line.split_once(':').is_some_and(|(number, _)| number.parse::<u32>().is_ok())
+    };
+    let lines = logs::tail(log, 200).map(|(lines, _)| lines).unwrap_or_default();
+    let lines: Vec<_> = lines.iter().filter(|line| !line.trim().is_empty() && !is_frame(line)).collect();
+    let last: Vec<_> =
+        lines.iter().rev().take(10).rev().map(|line| format!("  | {}", crate::screen::clean(line))).collect();
+    if last.is_empty() {
+        return format!("it has said nothing (its log would be {})", log.display());
     }
+    format!("its log ends with\n{}\n(all of it: {})", last.join("\n"), log.display())
 }
 
 /// Runs a part until `stop`, starting it again whenever it ends.
