@@ -244,7 +244,8 @@ impl Queue {
         Ok(published)
     }
 
-    /// Publishes `work` under `subject`, with `headers` besides those of its envelope.
+    /// Publishes `work` under `subject`, with `headers` besides those of its envelope. If the stream is gone, because a
+    /// server has lost its memory, it is created again.
     pub(crate) async fn publish_envelope(
         &self,
         subject: String,
@@ -256,7 +257,13 @@ impl Queue {
         for (name, value) in encoded.headers {
             headers.insert(name, value);
         }
-        self.store(subject, headers, encoded.payload).await
+        match self.store(subject.clone(), headers.clone(), encoded.payload.clone()).await {
+            Err(Error::NoStream(_)) => {
+                self.ensure().await?;
+                self.store(subject, headers, encoded.payload).await
+            }
+            other => other,
+        }
     }
 
     /// Publishes and waits for JetStream's acknowledgement.

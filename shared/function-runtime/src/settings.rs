@@ -292,7 +292,8 @@ mod tests {
         for (arguments, says) in [
             (["--lease-ttl", "10ms"], "between 1 s and 300 s"),
             (["--lease-ttl", "10"], "with a unit"),
-            (["--lease-ttl", "NaNs"], "between"),
+            (["--lease-ttl", "NaNs"], "with a unit"),
+            (["--lease-ttl", "6m"], "between"),
             (["--concurrency", "0"], "1..=4096"),
             (["--nats-replicas", "6"], "1..=5"),
             (["--metrics", "nowhere"], "--metrics"),

@@ -10,6 +10,8 @@
 //! - A reader ignores fields that it does not know, and refuses schema versions from the future.
 //! - The JSON Schemas in `queue-schemas/` are generated from these types ([`schema`]); a test fails when they drift.
 
+#![warn(missing_docs)]
+
 pub mod dead;
 pub mod envelope;
 pub mod lane;

@@ -169,12 +169,12 @@ pub fn binary() -> anyhow::Result<PathBuf> {
     let cache = workspace()?.join(".cache/nats");
     let installed = cache.join("bin/nats-server");
     fs::create_dir_all(&cache)?;
-    // One process installs; the others wait for it.
-    let mut lock = fd_lock(&cache.join("lock"))?;
+    // One process installs; the others wait for it. The lock goes with the file, or with the process.
+    let lock = File::options().create(true).truncate(false).write(true).open(cache.join("lock"))?;
+    lock.lock().context("cannot lock .cache/nats")?;
     if !is_new_enough(&installed) {
         install(&cache)?;
     }
-    lock.release();
     Ok(installed)
 }
 
@@ -212,19 +212,4 @@ fn workspace() -> anyhow::Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.ancestors().find(|folder| folder.join("Cargo.lock").exists());
     root.map(Path::to_path_buf).context("no Cargo.lock above the crate")
-}
-
-/// A lock between processes, which the system drops with the process.
-struct Lock(Option<File>);
-
-impl Lock {
-    fn release(&mut self) {
-        self.0.take();
-    }
-}
-
-fn fd_lock(path: &Path) -> anyhow::Result<Lock> {
-    let file = File::options().create(true).truncate(false).write(true).open(path)?;
-    file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
-    Ok(Lock(Some(file)))
 }

@@ -237,7 +237,8 @@ fn merged_config(spec: &Spec, existing: &Map<String, Value>) -> Result<Option<Ma
     let mut merged = existing.clone();
     for (field, value) in spec.required.as_object().into_iter().flatten() {
         // A field that is false is often left out.
-        if merged.get(field) != Some(value) && !(value == &Value::Bool(false) && !merged.contains_key(field)) {
+        let found = merged.get(field).unwrap_or(&Value::Bool(false));
+        if found != value {
             merged.insert(field.clone(), value.clone());
         }
     }

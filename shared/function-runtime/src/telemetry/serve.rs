@@ -37,8 +37,8 @@ async fn readyz() -> impl IntoResponse {
     match HEALTH.unready() {
         Ok(unready) if unready.is_empty() => (StatusCode::OK, "ok\n".to_owned()),
         Ok(unready) => {
-            let lines: String = unready.iter().map(|(part, reason)| format!("{part}: {reason}\n")).collect();
-            (StatusCode::SERVICE_UNAVAILABLE, lines)
+            let lines: Vec<String> = unready.iter().map(|(part, reason)| format!("{part}: {reason}")).collect();
+            (StatusCode::SERVICE_UNAVAILABLE, lines.join("\n") + "\n")
         }
         Err(Starting) => (StatusCode::SERVICE_UNAVAILABLE, "starting\n".to_owned()),
     }

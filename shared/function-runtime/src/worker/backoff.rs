@@ -36,6 +36,8 @@ pub(super) fn plan(verdict: Verdict, work: &Work, lane: Lane, fraction: f64, saf
         Verdict::Retry { after } => {
             let attempt = work.attempt.saturating_add(1);
             let lane = if attempt >= ROUTINE_FROM { Lane::Routine } else { lane };
+            // Whoever refuses and says *again at once* is not taken at their word: that would be a loop.
+            let after = after.map(|after| after.max(timer::STEP));
             set(Cause::Retry, attempt, lane, after.unwrap_or_else(|| ceiling(work.attempt).mul_f64(fraction)))
         }
         // Spread, so that ten thousand that wait for one event do not come at once if it is lost.
@@ -100,6 +102,7 @@ mod tests {
         let year = Duration::from_secs(365 * 24 * 3600);
         assert_eq!(set(Verdict::Retry { after: Some(year) }, 0, 0.5).2, timer::LONGEST);
         assert_eq!(set(Verdict::After { delay: year }, 0, 0.5).2, timer::LONGEST);
+        assert_eq!(set(Verdict::Retry { after: Some(Duration::ZERO) }, 0, 0.5).2, timer::STEP);
     }
 
     #[test]

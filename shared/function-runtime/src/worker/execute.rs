@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use uuid::Uuid;
 use weir_api::ObjectRef;
-use weir_messages::{Lane, Work};
+use weir_messages::{Lane, Traceparent, Work};
 
 use super::backoff::{self, Plan};
 use super::delivery::Delivery;
@@ -32,6 +33,8 @@ pub(super) struct Context {
     pub(super) stopping: CancellationToken,
     /// The grace period is over: end what runs.
     pub(super) ending: CancellationToken,
+    /// A call has found that something is missing on the server.
+    pub(super) trouble: Notify,
     pub(super) probe: Option<Probe>,
 }
 
@@ -114,12 +117,11 @@ impl Context {
                 return;
             }
             Err(error) => {
-                tracing::warn!(%object, %error, "no lease; trying again");
+                // Not a negative acknowledgement: the message comes back when its time is up, and until then whatever is
+                // wrong is looked after. The bucket may be gone.
+                tracing::warn!(%object, %error, "no lease; the message will come back");
                 self.hand.done(object);
-                let delay = Duration::from_secs(1).mul_f64(rand::random_range(0.5..1.5));
-                for delivery in batch {
-                    delivery.receipt.give_back(self.queue.client(), Some(delay)).await;
-                }
+                self.trouble.notify_one();
                 return;
             }
         };
@@ -235,11 +237,11 @@ impl Context {
 
 /// What one call does for several messages: the newest of the most urgent lane says why, and the fewest failures count,
 /// since whoever changed something begins anew.
-fn combine(batch: &[Delivery]) -> Option<(Work, Lane, weir_messages::Traceparent)> {
+fn combine(batch: &[Delivery]) -> Option<(Work, Lane, Traceparent)> {
     let lead = batch.iter().min_by_key(|delivery| (delivery.lane, u64::MAX - delivery.receipt.sequence))?;
     let mut work = lead.envelope.work.clone();
     work.attempt = batch.iter().map(|delivery| delivery.envelope.work.attempt).min().unwrap_or_default();
-    let traceparent = lead.envelope.traceparent.map_or_else(weir_messages::Traceparent::begin, |parent| parent.child());
+    let traceparent = lead.envelope.traceparent.map_or_else(Traceparent::begin, Traceparent::child);
     Some((work, lead.lane, traceparent))
 }
 

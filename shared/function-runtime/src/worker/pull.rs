@@ -2,8 +2,10 @@
 //!
 //! Intention: ask for as many messages as could be begun now, once, and wait. A request stands until it is used up or has
 //! expired, so an idle worker costs a request in half a minute, and a message that comes starts without a round trip.
+//! Before it waits, a lane is asked for what it has at once: only the answer to that tells an empty lane from a slow
+//! answer, and a routine message may go only when there is no urgent one.
 //!
-//! Invariant: at most one request stands per lane, and none is made while messages of the lane wait to be begun.
+//! Invariant: at most one request is open per lane, and none is made while messages of the lane wait to be begun.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -22,6 +24,8 @@ const EXPIRES: Duration = Duration::from_secs(30);
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// A request of which nothing was heard for this long stands no more.
 const SILENCE: Duration = Duration::from_secs(12);
+/// How long *there is nothing at once* is believed.
+const FRESH: Duration = Duration::from_millis(20);
 /// The most that is asked for at once.
 const BATCH: usize = 64;
 
@@ -30,8 +34,10 @@ pub(super) struct Puller {
     subject: String,
     inbox: String,
     subscriber: Subscriber,
-    standing: Option<Request>,
+    open: Option<Request>,
     requests: u64,
+    /// The lane had nothing at once, for so many messages as there was room for, and when that was: wait for them.
+    dry: Option<(usize, Instant)>,
     /// Messages that wait to be begun, and since when.
     pub(super) ready: VecDeque<(Delivery, Instant)>,
 }
@@ -40,6 +46,8 @@ struct Request {
     number: u64,
     left: usize,
     heard: Instant,
+    /// It stands until messages come, instead of asking for what is there at once.
+    waits: bool,
 }
 
 /// What came on a lane.
@@ -69,31 +77,46 @@ impl Puller {
             subject,
             inbox,
             subscriber,
-            standing: None,
+            open: None,
             requests: 0,
+            dry: None,
             ready: VecDeque::new(),
         })
     }
 
-    /// Asks for up to `room` messages, unless a request stands or messages wait already.
+    /// Asks for up to `room` messages, unless a request is open or messages wait already.
     pub(super) async fn ask(&mut self, room: usize) {
-        if room == 0 || self.standing.is_some() || !self.ready.is_empty() {
+        // That there was nothing is soon old news.
+        self.dry = self.dry.filter(|(_, since)| since.elapsed() < FRESH);
+        let waits = self.dry.is_some();
+        let room = self.dry.map_or(room, |(dry, _)| dry.min(room));
+        if room == 0 || self.open.is_some() || !self.ready.is_empty() {
             return;
         }
+        self.dry = None;
         let batch = room.min(BATCH);
-        let request = json!({
-            "batch": batch,
-            "expires": u64::try_from(EXPIRES.as_nanos()).unwrap_or_default(),
-            "idle_heartbeat": u64::try_from(HEARTBEAT.as_nanos()).unwrap_or_default()
-        });
+        let request = if waits {
+            json!({ "batch": batch, "expires": nanos(EXPIRES), "idle_heartbeat": nanos(HEARTBEAT) })
+        } else {
+            json!({ "batch": batch, "no_wait": true })
+        };
         self.requests += 1;
         let reply = format!("{}.{}", self.inbox, self.requests);
         let sent =
             self.queue.client().publish_with_reply(self.subject.clone(), reply, request.to_string().into()).await;
         match sent {
-            Ok(()) => self.standing = Some(Request { number: self.requests, left: batch, heard: Instant::now() }),
+            Ok(()) => {
+                self.open = Some(Request { number: self.requests, left: batch, heard: Instant::now(), waits });
+            }
             Err(error) => tracing::debug!(%error, "cannot ask for messages"),
         }
+    }
+
+    /// Whether the lane is known to have nothing for us just now.
+    pub(super) fn is_dry(&self) -> bool {
+        self.ready.is_empty()
+            && (self.dry.is_some_and(|(_, since)| since.elapsed() < FRESH)
+                || self.open.as_ref().is_some_and(|request| request.waits))
     }
 
     /// The next message or status on this lane; `None` when the connection has been closed for good.
@@ -104,39 +127,44 @@ impl Puller {
 
     /// Makes sense of what [`receive`](Self::receive) has returned.
     pub(super) fn understand(&mut self, message: Message) -> Event {
+        if matches!(message.status, None | Some(StatusCode::OK)) {
+            // A message comes under its own subject and does not say which request it answers. If it was an earlier
+            // one, a few more are asked for than there is room for; they go back.
+            if let Some(request) = &mut self.open {
+                request.left -= 1;
+                request.heard = Instant::now();
+                if request.left == 0 {
+                    self.open = None;
+                }
+            }
+            return self.decode(message);
+        }
         let number = message.subject.rsplit('.').next().and_then(|number| number.parse::<u64>().ok());
-        let of_standing = self.standing.as_ref().is_some_and(|request| Some(request.number) == number);
-        match message.status {
-            None | Some(StatusCode::OK) => {
-                // A message comes under its own subject and does not say which request it answers. If it was an earlier
-                // one, a few more are asked for than there is room for; they go back.
-                if let Some(request) = &mut self.standing {
-                    request.left -= 1;
-                    request.heard = Instant::now();
-                    if request.left == 0 {
-                        self.standing = None;
-                    }
-                }
-                self.decode(message)
-            }
-            Some(StatusCode::IDLE_HEARTBEAT) => {
-                if of_standing && let Some(request) = &mut self.standing {
-                    request.heard = Instant::now();
-                }
-                Event::Quiet
-            }
+        let Some(request) = self.open.as_mut().filter(|request| Some(request.number) == number) else {
             // The end of an earlier request is no news.
-            Some(_) if !of_standing => Event::Quiet,
+            return Event::Quiet;
+        };
+        let (waits, left) = (request.waits, request.left);
+        let words = message.description.unwrap_or_default();
+        match message.status {
+            Some(StatusCode::IDLE_HEARTBEAT) => request.heard = Instant::now(),
             Some(StatusCode::TIMEOUT | StatusCode::NOT_FOUND) => {
-                self.standing = None;
-                Event::Quiet
+                self.open = None;
+                self.dry = (!waits).then(|| (left, Instant::now()));
             }
-            Some(status) => {
-                self.standing = None;
-                let words = message.description.unwrap_or_default();
-                Event::Trouble(format!("{status} {}", words.trim()))
+            // So many are in hand over all processes that there are no more for now.
+            Some(StatusCode::REQUEST_TERMINATED) if !waits && words.contains("MaxAckPending") => {
+                self.open = None;
+                self.dry = Some((left, Instant::now()));
+            }
+            status => {
+                self.open = None;
+                self.dry = None;
+                let status = status.map(|status| status.to_string()).unwrap_or_default();
+                return Event::Trouble(format!("{status} {}", words.trim()));
             }
         }
+        Event::Quiet
     }
 
     fn decode(&self, mut message: Message) -> Event {
@@ -153,16 +181,17 @@ impl Puller {
         }
     }
 
-    /// Forgets the request that stands: whom it was made to is gone.
+    /// Forgets the request that is open: whom it was made to is gone.
     pub(super) fn forget(&mut self) {
-        self.standing = None;
+        self.open = None;
+        self.dry = None;
     }
 
     /// Forgets a request of which nothing has been heard for too long, and says so.
     pub(super) fn is_silent(&mut self) -> bool {
-        let silent = self.standing.as_ref().is_some_and(|request| request.heard.elapsed() > SILENCE);
+        let silent = self.open.as_ref().is_some_and(|request| request.heard.elapsed() > SILENCE);
         if silent {
-            self.standing = None;
+            self.forget();
         }
         silent
     }
@@ -193,4 +222,8 @@ impl Puller {
         receipts.extend(tokio::time::timeout(Duration::from_millis(500), rest).await.unwrap_or_default());
         receipts
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

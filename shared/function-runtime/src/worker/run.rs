@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use weir_api::Kind;
@@ -69,6 +70,7 @@ pub async fn run_with(
         hand: Hand::default(),
         stopping: stop.clone(),
         ending: CancellationToken::new(),
+        trouble: Notify::new(),
         probe,
     });
     let worker = Worker {
@@ -117,7 +119,7 @@ impl Worker {
         let mut last_clock = Instant::now();
         self.start_repair();
         loop {
-            let connected = connection.borrow_and_update().connected;
+            let connected = connection.borrow().connected;
             metrics::CONNECTED.set(&[], i64::from(connected));
             // Asking comes before choosing: the place that has just come free may be what a routine message gets.
             if connected && self.repair.is_none() {
@@ -138,7 +140,7 @@ impl Worker {
                     // Whatever was asked for on the old connection will not be answered; and the server may come
                     // back without what was on it.
                     self.pullers.iter_mut().for_each(Puller::forget);
-                    if connection.borrow().connected {
+                    if connection.borrow_and_update().connected {
                         self.start_repair();
                     } else {
                         HEALTH.not_ready(HEALTH_PART, "connection to NATS lost");
@@ -154,6 +156,7 @@ impl Worker {
                         self.routine_running = self.routine_running.min(self.calls.len());
                     }
                 }
+                () = self.context.trouble.notified() => self.start_repair(),
                 message = urgent.receive() => self.received(0, message).await?,
                 message = routine.receive() => self.received(1, message).await?,
                 repaired = wait_for(&mut self.repair) => self.repaired(repaired)?,
@@ -206,10 +209,10 @@ impl Worker {
             let urgent = urgent_room > 0 && !self.pullers[0].ready.is_empty();
             let routine = routine_room > 0 && !self.pullers[1].ready.is_empty();
             let lane = match (urgent, routine) {
-                (false, false) => return,
-                (true, false) => 0,
-                (true, true) if !self.routine_is_due() => 0,
-                (_, true) => 1,
+                (true, _) if !(routine && self.routine_is_due()) => 0,
+                // An urgent one may be on its way; its lane has been asked and will say so in a moment.
+                (_, true) if self.routine_is_due() || self.pullers[0].is_dry() => 1,
+                _ => return,
             };
             let Some((delivery, _)) = self.pullers[lane].ready.pop_front() else { return };
             let object = delivery.envelope.work.object.clone();

@@ -159,6 +159,36 @@ async fn urgent_goes_first_and_routine_gets_one_call_in_eight() {
 
 /// Proves: Q-11
 #[tokio::test(flavor = "multi_thread")]
+async fn an_urgent_call_starts_within_a_second_while_ten_thousand_routine_ones_wait() {
+    let rig = Rig::start();
+    let queue = rig.queue().await;
+    let names: Vec<String> = (0..10_000).map(|n| format!("r{n}")).collect();
+    let sent = names.iter().map(|name| queue.publish(changed(name), Lane::Routine, None, None));
+    assert!(futures::future::join_all(sent).await.iter().all(Result::is_ok));
+    let handler = Recorder::new(|_, seen, _| async move {
+        if seen.lane == Lane::Routine {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+        Verdict::Settled
+    });
+    let worker = rig.worker(&handler, &["--concurrency", "4"]).await;
+    handler.until("routine calls", |calls| calls.len() >= 4).await;
+    let mut waited = Vec::new();
+    for n in 0..100 {
+        let name = format!("u{n}");
+        let published = std::time::Instant::now();
+        queue.publish(changed(&name), Lane::Urgent, None, None).await.unwrap();
+        handler.until("the urgent call", |calls| calls.iter().any(|seen| seen.object.name == name)).await;
+        waited.push(handler.calls_for(&name)[0].at.saturating_duration_since(published));
+    }
+    waited.sort();
+    assert!(waited[98] < Duration::from_secs(1), "p99 {:?}", waited[98]);
+    assert!(count(&queue, "WORK", "work.routine.>").await > 1000, "there was enough to wait for");
+    worker.stop().await;
+}
+
+/// Proves: Q-11
+#[tokio::test(flavor = "multi_thread")]
 async fn routine_calls_that_take_long_do_not_take_every_place() {
     let rig = Rig::start();
     let queue = rig.queue().await;
@@ -237,15 +267,21 @@ async fn what_cannot_be_understood_is_kept_with_its_reason_and_its_bytes_and_oth
     let worker = rig.worker(&handler, &[]).await;
     let mut headers = HeaderMap::new();
     for (name, value) in [
-        ("ce-specversion", "1.0"), ("ce-id", "7"), ("ce-source", "/future"), ("ce-type", "weir.work.v9"),
-        ("Nats-Msg-Id", "once"), ("X-Own", "kept"),
+        ("ce-specversion", "1.0"),
+        ("ce-id", "7"),
+        ("ce-source", "/future"),
+        ("ce-type", "weir.work.v9"),
+        ("Nats-Msg-Id", "once"),
+        ("X-Own", "kept"),
     ] {
         headers.insert(name, value);
     }
     let body = b"\xff\x00 anything at all";
     let send = |subject: &'static str, headers: HeaderMap| {
         let queue = queue.clone();
-        async move { queue.jetstream().publish_with_headers(subject, headers, body.to_vec().into()).await.unwrap().await.unwrap() }
+        async move {
+            queue.jetstream().publish_with_headers(subject, headers, body.to_vec().into()).await.unwrap().await.unwrap()
+        }
     };
     let sent = send("work.urgent.server.ns.future", headers).await;
     send("work.routine.server.ns.garbage", HeaderMap::new()).await;

@@ -64,7 +64,10 @@ async fn who_cannot_renew_knows_before_the_server_lets_anybody_else_in() {
     within("the lease to be known as lost", held.ended()).await;
     let known = began.elapsed();
     held.check().unwrap_err();
-    assert!(known < Duration::from_secs(2), "before its time to live is over, reckoned from the last renewal: {known:?}");
+    assert!(
+        known < Duration::from_secs(2),
+        "before its time to live is over, reckoned from the last renewal: {known:?}"
+    );
     rig.nats.resume().unwrap();
     // What was lost stays lost, whatever arrives late.
     eventually("the server to answer", || async { take(&queue, "y").await }).await;

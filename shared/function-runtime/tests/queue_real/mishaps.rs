@@ -21,12 +21,17 @@ async fn a_worker_outlives_a_restart_of_nats_and_finds_what_was_published_before
         queue.publish(changed(&name), Lane::Urgent, None, None).await.unwrap();
         handler.until(&name, |calls| calls.iter().any(|seen| seen.object.name == name)).await;
         rig.nats.kill();
-        eventually("the loss to be noticed", || async { HEALTH.unready().is_ok_and(|unready| !unready.is_empty()).then_some(()) }).await;
+        eventually("the loss to be noticed", || async {
+            HEALTH.unready().is_ok_and(|unready| !unready.is_empty()).then_some(())
+        })
+        .await;
         rig.nats.restart().unwrap();
         let name = format!("after{round}");
-        eventually("a publication", || async { queue.publish(changed(&name), Lane::Routine, None, None).await.ok() }).await;
+        eventually("a publication", || async { queue.publish(changed(&name), Lane::Routine, None, None).await.ok() })
+            .await;
         handler.until(&name, |calls| calls.iter().any(|seen| seen.object.name == name)).await;
-        eventually("readiness", || async { HEALTH.unready().is_ok_and(|unready| unready.is_empty()).then_some(()) }).await;
+        eventually("readiness", || async { HEALTH.unready().is_ok_and(|unready| unready.is_empty()).then_some(()) })
+            .await;
     }
     worker.stop().await;
 }
@@ -112,7 +117,11 @@ async fn many_objects_that_wait_keep_nobody_from_being_served() {
     let rig = Rig::start();
     let queue = rig.queue().await;
     let handler = Recorder::new(|_, seen, _| async move {
-        if seen.object.name.starts_with("wait") { Verdict::After { delay: Duration::from_secs(3600) } } else { Verdict::Settled }
+        if seen.object.name.starts_with("wait") {
+            Verdict::After { delay: Duration::from_secs(3600) }
+        } else {
+            Verdict::Settled
+        }
     });
     let worker = rig.worker(&handler, &["--max-ack-pending", "3", "--concurrency", "8"]).await;
     for n in 0..30 {
@@ -136,4 +145,22 @@ async fn a_publication_while_nats_is_away_fails_and_says_so() {
     rig.nats.kill();
     let failure = within("the failure", queue.publish(changed("a"), Lane::Urgent, None, None)).await.unwrap_err();
     assert!(matches!(failure, queue::Error::TimedOut { .. } | queue::Error::Refused { .. }), "{failure}");
+}
+
+/// Proves: Q-14
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_that_are_deleted_by_hand_are_made_again_by_whoever_misses_them() {
+    let rig = Rig::start();
+    let queue = rig.queue().await;
+    let handler = Recorder::settling();
+    let worker = rig.worker(&handler, &[]).await;
+    for (round, stream) in ["KV_LEASES", "WORK", "DEAD"].into_iter().enumerate() {
+        let (before, after) = (format!("before{round}"), format!("after{round}"));
+        queue.publish(changed(&before), Lane::Urgent, None, None).await.unwrap();
+        handler.until(&before, |calls| calls.iter().any(|seen| seen.object.name == before)).await;
+        api(&queue, &format!("STREAM.DELETE.{stream}"), json!({})).await;
+        queue.publish(changed(&after), Lane::Urgent, None, None).await.unwrap();
+        handler.until(&after, |calls| calls.iter().any(|seen| seen.object.name == after)).await;
+    }
+    worker.stop().await;
 }

@@ -57,16 +57,15 @@ impl Handler for InFolder {
                 let word = if call.lease.check().is_ok() { "wrote" } else { "refused" };
                 self.note("late", &format!("{word} {}", std::process::id()));
             }
-            let resource = self.folder.join(format!("cloud-{name}"));
-            if resource.exists() {
+            if created(&self.folder).iter().any(|resource| resource == name) {
                 self.note("done", name);
                 return Verdict::Settled;
             }
             if call.lease.check().is_err() {
                 return Verdict::Abandoned;
             }
-            fs::write(resource, "").unwrap();
-            self.note("creates", name);
+            // Names are not unique in a cloud: whoever creates twice has two.
+            fs::write(self.folder.join(format!("cloud-{name}-{}", call.id.simple())), "").unwrap();
             Verdict::After { delay: Duration::from_millis(400) }
         }
         .boxed()
@@ -145,6 +144,20 @@ impl Drop for Worker {
     }
 }
 
+/// The names of all that has been created, sorted.
+fn created(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let name = |file: String| file.strip_prefix("cloud-")?.rsplit_once('-').map(|(name, _)| name.to_owned());
+    let mut created: Vec<String> = names.filter_map(name).collect();
+    created.sort();
+    created
+}
+
+async fn until_created(folder: &Path, wanted: usize) {
+    eventually(&format!("{wanted} resources"), || std::future::ready((created(folder).len() >= wanted).then_some(())))
+        .await;
+}
+
 fn lines(folder: &Path, file: &str) -> Vec<String> {
     fs::read_to_string(folder.join(file)).unwrap_or_default().lines().map(str::to_owned).collect()
 }
@@ -164,11 +177,14 @@ async fn killed_at(point: Point) {
     let folder = TempDir::new().unwrap();
     let first = Worker::start(&rig, folder.path(), "", &format!("{point:?}"));
     queue.publish(changed("a"), Lane::Urgent, None, None).await.unwrap();
-    eventually("the point to be reached", || std::future::ready(folder.path().join("stopped").exists().then_some(()))).await;
+    eventually("the point to be reached", || std::future::ready(folder.path().join("stopped").exists().then_some(())))
+        .await;
     let (work, timers) = (count(&queue, "WORK", "work.>").await, count(&queue, "WORK", "timer.>").await);
     // This is the order of Q-7, seen from outside.
     match point {
-        Point::Leased | Point::Handled => assert_eq!((work, timers), (1, 0), "no timer before the status, no end before either"),
+        Point::Leased | Point::Handled => {
+            assert_eq!((work, timers), (1, 0), "no timer before the status, no end before either");
+        }
         Point::Timed => assert!(work == 1 || timers == 0, "the message is acknowledged after the timer is set"),
         Point::Acknowledged => assert_eq!(count(&queue, "KV_LEASES", ">").await, 1, "the lease is released last"),
     }
@@ -177,10 +193,14 @@ async fn killed_at(point: Point) {
     let second = Worker::start(&rig, folder.path(), "", "");
     until_lines(folder.path(), "done", 1).await;
     if point == Point::Leased {
-        assert!(killed.elapsed() < Duration::from_secs(2 + 3), "replaced within the lease's time to live: {:?}", killed.elapsed());
+        assert!(
+            killed.elapsed() < Duration::from_secs(2 + 3),
+            "replaced within the lease's time to live: {:?}",
+            killed.elapsed()
+        );
     }
     until_all_is_quiet(&queue).await;
-    assert_eq!(lines(folder.path(), "creates"), ["a"], "nothing lost, nothing duplicated");
+    assert_eq!(created(folder.path()), ["a"], "nothing lost, nothing duplicated");
     drop(second);
 }
 
@@ -222,14 +242,14 @@ async fn a_holder_that_was_paused_and_wakes_up_late_writes_nothing() {
     sleeper.signal(Signal::SIGSTOP);
     fs::remove_file(path.join("hold")).unwrap();
     let other = Worker::start(&rig, path, "", "");
-    until_lines(path, "creates", 1).await;
+    until_created(path, 1).await;
     // It wakes, at once finds that it may go on, and asks before it writes.
     fs::write(path.join("go"), "").unwrap();
     sleeper.signal(Signal::SIGCONT);
     let late = until_lines(path, "late", 1).await;
     assert_eq!(late, [format!("refused {}", sleeper.0.id())]);
     until_all_is_quiet(&queue).await;
-    assert_eq!(lines(path, "creates"), ["a"], "one create");
+    assert_eq!(created(path), ["a"], "one create");
     drop((sleeper, other));
 }
 
@@ -246,7 +266,7 @@ async fn processes_that_come_and_go_lose_and_duplicate_nothing() {
     }
     // One told to stop, one killed, each replaced, while there is work.
     for round in 0..2 {
-        until_lines(path, "creates", 10 + 15 * round).await;
+        until_created(path, 10 + 15 * round).await;
         let mut told = workers.remove(0);
         told.signal(Signal::SIGTERM);
         workers.remove(0).kill();
@@ -255,9 +275,8 @@ async fn processes_that_come_and_go_lose_and_duplicate_nothing() {
         assert!(told.ended().await.success(), "exit code 0");
     }
     until_all_is_quiet(&queue).await;
-    let mut creates = lines(path, "creates");
+    let mut creates = created(path);
     let all = creates.len();
-    creates.sort();
     creates.dedup();
     assert_eq!((creates.len(), all), (60, 60), "each created once");
     let mut done = lines(path, "done");

@@ -118,7 +118,10 @@ async fn a_published_message_is_a_cloud_event_and_only_a_message_id_makes_it_a_d
     let id = event.message_id();
     let first = queue.publish(event.clone(), Lane::Urgent, id.clone(), None).await.unwrap();
     assert!(!first.duplicate);
-    assert!(queue.publish(event.clone(), Lane::Urgent, id, None).await.unwrap().duplicate, "the same watch event, published by a second publisher");
+    assert!(
+        queue.publish(event.clone(), Lane::Urgent, id, None).await.unwrap().duplicate,
+        "the same watch event, published by a second publisher"
+    );
     let requeue = event.again(Cause::Requeued, 0);
     for _ in 0..2 {
         let published = queue.publish(requeue.clone(), Lane::Urgent, requeue.message_id(), None).await.unwrap();
@@ -127,7 +130,17 @@ async fn a_published_message_is_a_cloud_event_and_only_a_message_id_makes_it_a_d
     let subject = subject::work(Lane::Urgent, &server("a")).unwrap();
     let stream = queue.jetstream().get_stream("WORK").await.unwrap();
     let message = stream.get_last_raw_message_by_subject(&subject).await.unwrap();
-    for header in ["ce-specversion", "ce-id", "ce-source", "ce-type", "ce-time", "ce-subject", "ce-dataschema", "traceparent", "content-type"] {
+    for header in [
+        "ce-specversion",
+        "ce-id",
+        "ce-source",
+        "ce-type",
+        "ce-time",
+        "ce-subject",
+        "ce-dataschema",
+        "traceparent",
+        "content-type",
+    ] {
         assert!(message.headers.get(header).is_some(), "{header}");
     }
     assert!(message.headers.get("Nats-Msg-Id").is_none());

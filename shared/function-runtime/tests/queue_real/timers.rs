@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_function_runtime::{queue::Error, timer};
 use weir_function_runtime::worker::Verdict;
+use weir_function_runtime::{queue::Error, timer};
 use weir_messages::{Cause, Lane};
 
 use crate::support::{Recorder, Rig, changed, count, server, until_all_is_quiet};
@@ -16,7 +16,17 @@ async fn an_object_has_one_timer_which_moves_when_set_again_and_goes_when_cleare
     let queue = rig.queue().await;
     let set = |seconds| {
         let queue = queue.clone();
-        async move { timer::set(&queue, changed("a").again(Cause::Requeued, 3), Lane::Urgent, Duration::from_secs_f64(seconds), None).await.unwrap() }
+        async move {
+            timer::set(
+                &queue,
+                changed("a").again(Cause::Requeued, 3),
+                Lane::Urgent,
+                Duration::from_secs_f64(seconds),
+                None,
+            )
+            .await
+            .unwrap();
+        }
     };
     set(0.5).await;
     set(3600.0).await;
@@ -29,7 +39,11 @@ async fn an_object_has_one_timer_which_moves_when_set_again_and_goes_when_cleare
     // Were the first of the three still there, it would be due before this one.
     set(1.0).await;
     let calls = handler.until("the timer", |calls| !calls.is_empty()).await;
-    assert_eq!((calls[0].cause, calls[0].attempt, calls[0].lane), (Cause::Requeued, 3, Lane::Urgent), "the payload carries it");
+    assert_eq!(
+        (calls[0].cause, calls[0].attempt, calls[0].lane),
+        (Cause::Requeued, 3, Lane::Urgent),
+        "the payload carries it"
+    );
     timer::clear(&queue, &server("b")).await.unwrap();
     until_all_is_quiet(&queue).await;
     worker.stop().await;
