@@ -22,8 +22,8 @@ pub struct Config {
     pub delete: Duration,
     /// How long a token lives.
     pub token_life: Duration,
-    /// Whether the product's policy files are in place: a project's manager sets quotas, makes provider networks and
-    /// pins servers there, and a domain's manager grants `load-balancer_member`.
+    /// Whether the product's policy files are in place: the region's user sets quotas, makes provider networks and pins
+    /// servers in the projects of its domain, and grants `load-balancer_member` there.
     pub product_policy: bool,
     /// Whether `name=` in Neutron, Glance and Keystone matches prefixes of any case, as on some clouds.
     pub fuzzy_filters: bool,
@@ -72,7 +72,12 @@ pub(crate) const EXTERNAL_NETWORK: &str = "e0000000-0000-4000-8000-000000000001"
 pub(crate) const EXTERNAL_SUBNET: &str = "e0000000-0000-4000-8000-000000000002";
 
 /// Roles, in the order of their ids.
-pub(crate) const ROLES: [&str; 6] = ["admin", "manager", "member", "reader", "load-balancer_member", "service"];
+pub(crate) const ROLES: [&str; 7] =
+    ["admin", "manager", "member", "reader", "load-balancer_member", "service", REGION_ROLE];
+
+/// What the product's policy files grant to. Only the region's user holds it: on its domain and, inherited, on the projects
+/// in it.
+pub(crate) const REGION_ROLE: &str = "weir_region";
 
 pub(crate) fn role_id(index: usize) -> String {
     format!("0d000000000040008000000000000a{:02}", index + 1)

@@ -232,10 +232,10 @@ impl Faults {
         if fault.probability.is_some_and(|chance| !(0.0..=1.0).contains(&chance)) {
             return Err(Error::Probability);
         }
-        if let Action::Status(answer) | Action::StatusAfter(answer) = &fault.action {
-            if !(200..600).contains(&answer.code) {
-                return Err(Error::Status);
-            }
+        if let Action::Status(answer) | Action::StatusAfter(answer) = &fault.action
+            && !(200..600).contains(&answer.code)
+        {
+            return Err(Error::Status);
         }
         let mut inner = self.lock();
         inner.0 += 1;
@@ -363,10 +363,10 @@ fn with_next_link(service: Service, url: &str, request: &Request, reply: &Reply)
             let name = format!("{key}_links");
             let next = json!({"rel": "next", "href": format!("{url}{}?{query}", request.path)});
             let links = body.entry(name).or_insert_with(|| json!([]));
-            if let Some(links) = links.as_array_mut() {
-                if !links.iter().any(|link| link["rel"] == "next") {
-                    links.push(next);
-                }
+            if let Some(links) = links.as_array_mut()
+                && !links.iter().any(|link| link["rel"] == "next")
+            {
+                links.push(next);
             }
         }
     }
@@ -390,7 +390,9 @@ fn change(value: &mut Value, path: &[String], replace: Option<&Value>) {
             }
         }
         ([star, rest @ ..], Value::Array(rows)) if star == "*" => {
-            rows.iter_mut().for_each(|row| change(row, rest, replace));
+            for row in rows {
+                change(row, rest, replace);
+            }
         }
         ([key, rest @ ..], Value::Array(rows)) => {
             let Ok(index) = key.parse::<usize>() else { return };

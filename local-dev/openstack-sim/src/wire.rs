@@ -90,15 +90,12 @@ pub(crate) fn decode(text: &str, plus: bool) -> String {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         let hex = text.get(at + 1..at + 3).filter(|_| byte == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match hex {
-            Some(value) => {
-                out.push(value);
-                at += 3;
-            }
-            None => {
-                out.push(if plus && byte == b'+' { b' ' } else { byte });
-                at += 1;
-            }
+        if let Some(value) = hex {
+            out.push(value);
+            at += 3;
+        } else {
+            out.push(if plus && byte == b'+' { b' ' } else { byte });
+            at += 1;
         }
     }
     String::from_utf8_lossy(&out).into_owned()

@@ -234,7 +234,7 @@ fn finish(world: &mut World, id: &str, operation: &Operation, at: Timestamp) {
     let aborted = format!("Build of instance {id} aborted: the simulator was told to let it fail");
     match (&operation.kind, operation.outcome) {
         (Kind::Build, Outcome::NoHost) => {
-            fail(world, id, "No valid host was found. There are not enough hosts available.", at)
+            fail(world, id, "No valid host was found. There are not enough hosts available.", at);
         }
         (Kind::Build | Kind::Rebuild { .. }, Outcome::Spawn) => fail(world, id, &aborted, at),
         (Kind::Rebuild { previous, .. }, Outcome::NoHost) => {

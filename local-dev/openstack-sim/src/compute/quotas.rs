@@ -69,16 +69,19 @@ pub(super) fn check_server(world: &World, project: &str, flavor: &Flavor) -> Res
     if over.is_empty() {
         return Ok(());
     }
-    let list = |text: &dyn Fn(&(&str, u64, u64, i64)) -> String| over.iter().map(text).collect::<Vec<_>>().join(", ");
+
+    let names = join(over.iter().map(|row| row.0));
     let message = format!(
-        "Quota exceeded for {}: Requested {}, but already used {} of {} {}",
-        list(&|row| row.0.to_owned()),
-        list(&|row| row.1.to_string()),
-        list(&|row| row.2.to_string()),
-        list(&|row| row.3.to_string()),
-        list(&|row| row.0.to_owned()),
+        "Quota exceeded for {names}: Requested {}, but already used {} of {} {names}",
+        join(over.iter().map(|row| row.1)),
+        join(over.iter().map(|row| row.2)),
+        join(over.iter().map(|row| row.3)),
     );
     Err(Error::new(403, message))
+}
+
+fn join(items: impl Iterator<Item = impl ToString>) -> String {
+    items.map(|item| item.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 fn view(set: Option<&BTreeMap<String, i64>>, version: Version, id: Option<&str>) -> Value {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{Error, Grant, Result, Target, Token, User, hash, name_link, password_hash, projects};
 use crate::{
     clock::{later, signed},
+    config,
     wire::{Reply, Request},
     world::World,
 };
@@ -61,9 +62,15 @@ impl Caller {
         self.is_admin() || (self.domain() == Some(domain) && self.has(role))
     }
 
+    /// Whether the caller may list what is in some domain.
+    pub fn reads_a_domain(&self) -> bool {
+        self.is_admin() || (self.domain().is_some() && self.has("reader"))
+    }
+
     /// Whether the product's policy lets the caller do what otherwise only an administrator may, in its own project.
     pub fn manages_project(&self, world: &World, project: &str) -> bool {
-        self.is_admin() || (world.config.product_policy && self.project() == Some(project) && self.has("manager"))
+        self.is_admin()
+            || (world.config.product_policy && self.project() == Some(project) && self.has(config::REGION_ROLE))
     }
 }
 
@@ -81,7 +88,17 @@ pub(super) fn effective(world: &World, user: &str, target: &Target) -> BTreeSet<
     let first = Grant { user: user.to_owned(), target: target.clone(), role: String::new() };
     let grants = world.data.identity.grants.range(first..);
     let held = grants.take_while(|grant| grant.user == user && grant.target == *target);
-    expand(world, held.map(|grant| grant.role.clone()))
+    expand(world, held.map(|grant| grant.role.clone()).chain(inherited(world, user, target)))
+}
+
+/// The region's role, held on a domain, is held on its projects: `prepare-cloud` grants it so.
+fn inherited(world: &World, user: &str, target: &Target) -> Option<String> {
+    let Target::Project(project) = target else { return None };
+    let store = &world.data.identity;
+    let role = store.roles.linked(&name_link("", config::REGION_ROLE)).next()?.id.clone();
+    let target = Target::Domain(store.projects.get(project)?.domain_id.clone());
+    let grant = Grant { user: user.to_owned(), target, role };
+    store.grants.contains(&grant).then_some(grant.role)
 }
 
 pub(super) fn expand(world: &World, roles: impl Iterator<Item = String>) -> BTreeSet<String> {
@@ -290,12 +307,11 @@ fn find_scope(world: &World, scope: &Value, user: &User) -> Result<Option<Target
 /// The user, project and id of an application credential that was shown with its secret.
 fn find_credential(world: &World, asked: &Value) -> Option<(String, String, String)> {
     let store = &world.data.identity;
-    let row = match asked["id"].as_str() {
-        Some(id) => store.app_credentials.get(id)?,
-        None => {
-            let user = find_user(world, &asked["user"])?;
-            store.app_credentials.linked(&format!("user:{}", user.id)).find(|row| asked["name"] == row.name)?
-        }
+    let row = if let Some(id) = asked["id"].as_str() {
+        store.app_credentials.get(id)?
+    } else {
+        let user = find_user(world, &asked["user"])?;
+        store.app_credentials.linked(&format!("user:{}", user.id)).find(|row| asked["name"] == row.name)?
     };
     let live = row
         .expires_at

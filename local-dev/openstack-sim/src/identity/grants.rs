@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Caller, Error, Grant, Result, Role, Target, auth, list, name_link, new_id};
 use crate::{
+    config,
     wire::{Reply, Request},
     world::World,
 };
@@ -136,7 +137,7 @@ fn one(world: &mut World, caller: &Caller, method: &str, on: (&str, &str), user:
     // A domain's manager hands out these and no others.
     let grantable = |name: &str| {
         matches!(name, "manager" | "member" | "reader")
-            || (world.config.product_policy && name == "load-balancer_member")
+            || (world.config.product_policy && caller.has(config::REGION_ROLE) && name == "load-balancer_member")
     };
     if needs == "manager" && !caller.is_admin() && !name.as_deref().is_some_and(grantable) {
         return Err(Error::forbidden(action));
@@ -163,16 +164,6 @@ fn one(world: &mut World, caller: &Caller, method: &str, on: (&str, &str), user:
             if !store.grants.remove(&grant) {
                 return Err(missing());
             }
-            // What was made with the role does not outlive it.
-            let stale: Vec<String> = store
-                .app_credentials
-                .linked(&format!("user:{user}"))
-                .filter(|row| grant.target == Target::Project(row.project_id.clone()))
-                .map(|row| row.id.clone())
-                .collect();
-            for id in stale {
-                store.app_credentials.remove(&id);
-            }
         }
         _ if store.grants.contains(&grant) => {}
         _ => return Err(missing()),
@@ -181,7 +172,7 @@ fn one(world: &mut World, caller: &Caller, method: &str, on: (&str, &str), user:
 }
 
 fn assignments(world: &World, caller: &Caller, request: &Request) -> Result {
-    if !caller.is_admin() && !(caller.domain().is_some() && caller.has("reader")) {
+    if !caller.reads_a_domain() {
         return Err(Error::forbidden("identity:list_role_assignments"));
     }
     let store = &world.data.identity;

@@ -43,12 +43,11 @@ pub(super) fn page(world: &World, request: &Request, key: &str, attributes: &[&s
     }
     let mut next = Value::Null;
     if let Some(limit) = request.param("limit").and_then(|limit| limit.parse::<usize>().ok()).filter(|limit| *limit > 0)
+        && rows.len() > limit
     {
-        if rows.len() > limit {
-            rows.truncate(limit);
-            let marker = rows.last().and_then(|row| row["id"].as_str()).unwrap_or_default();
-            next = json!(format!("{base}?{}", request.query_for_page(limit, marker, false)));
-        }
+        rows.truncate(limit);
+        let marker = rows.last().and_then(|row| row["id"].as_str()).unwrap_or_default();
+        next = json!(format!("{base}?{}", request.query_for_page(limit, marker, false)));
     }
     Reply::json(200, json!({key: rows, "links": {"next": next, "self": itself, "previous": null}}))
 }

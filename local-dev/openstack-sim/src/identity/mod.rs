@@ -229,6 +229,11 @@ pub(crate) fn seed(world: &mut World) {
         for target in [Target::Domain(domain.to_owned()), Target::Project(project.to_owned())] {
             store.grants.insert(Grant { user: user.to_owned(), target, role: config::role_id(role) });
         }
+        if user == config::REGION_USER {
+            let role = config::ROLES.iter().position(|name| *name == config::REGION_ROLE).map(config::role_id);
+            let target = Target::Domain(domain.to_owned());
+            store.grants.extend(role.map(|role| Grant { user: user.to_owned(), target, role }));
+        }
     }
 }
 
@@ -255,14 +260,14 @@ fn route(world: &mut World, rest: &[&str], request: &Request) -> Result {
     let caller = authenticate(world, request).ok_or_else(Error::unauthorized)?;
     match path {
         ["auth", ..] => auth::route(world, &caller, method, path, request),
-        ["projects", _, "users", ..] | ["domains", _, "users", ..] | ["role_assignments"] => {
+        ["projects" | "domains", _, "users", ..] | ["role_assignments"] => {
             grants::route(world, &caller, method, path, request)
         }
         ["roles", ..] => grants::roles(world, &caller, method, path, request),
         ["users", _, "application_credentials", ..] => {
             application_credentials::route(world, &caller, method, path, request)
         }
-        ["projects", ..] | ["domains", ..] => projects::route(world, &caller, method, path, request),
+        ["projects" | "domains", ..] => projects::route(world, &caller, method, path, request),
         ["users", ..] => users::route(world, &caller, method, path, request),
         _ => Ok(unknown_route()),
     }

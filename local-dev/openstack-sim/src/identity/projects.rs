@@ -89,7 +89,7 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, path: &[&s
         ("POST", ["domains"]) => create_domain(world, caller, request),
         ("GET", ["projects"]) => {
             let allowed = |project: &Project| caller.in_domain("reader", &project.domain_id);
-            if !caller.is_admin() && !(caller.domain().is_some() && caller.has("reader")) {
+            if !caller.reads_a_domain() {
                 return Err(Error::forbidden("identity:list_projects"));
             }
             let rows =
@@ -226,7 +226,6 @@ fn tags(world: &mut World, caller: &Caller, method: &str, id: &str, rest: &[&str
     match (method, rest) {
         ("GET", []) => Ok(Reply::json(200, json!({"tags": have, "links": {}}))),
         ("GET" | "HEAD", [tag]) if have.iter().any(|t| t == tag) => Ok(Reply::empty(204)),
-        ("GET" | "HEAD", [tag]) => Err(missing(tag)),
         ("PUT", []) => {
             let body = request.json().ok_or_else(Error::malformed)?;
             let tags = read_tags(body.get("tags"))?.unwrap_or_default();
@@ -250,7 +249,7 @@ fn tags(world: &mut World, caller: &Caller, method: &str, id: &str, rest: &[&str
             world.data.identity.projects.update(id, |row| row.tags.retain(|t| t != tag));
             Ok(Reply::empty(204))
         }
-        ("DELETE", [tag]) => Err(missing(tag)),
+        ("GET" | "HEAD" | "DELETE", [tag]) => Err(missing(tag)),
         _ => Ok(super::unknown_route()),
     }
 }

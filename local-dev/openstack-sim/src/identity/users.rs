@@ -40,7 +40,7 @@ fn permitted<'a>(world: &'a World, caller: &Caller, id: &str, role: &str, action
 pub(super) fn route(world: &mut World, caller: &Caller, method: &str, path: &[&str], request: &Request) -> Result {
     match (method, path) {
         ("GET", ["users"]) => {
-            if !caller.is_admin() && !(caller.domain().is_some() && caller.has("reader")) {
+            if !caller.reads_a_domain() {
                 return Err(Error::forbidden("identity:list_users"));
             }
             if request.param("domain_id").is_some_and(|domain| !caller.in_domain("reader", domain)) {
@@ -117,10 +117,10 @@ fn update(world: &mut World, caller: &Caller, id: &str, request: &Request) -> Re
     let domain = permitted(world, caller, id, "manager", "identity:update_user")?.domain_id.clone();
     let body = list::body(request, "user")?;
     let name = list::name(&body, "user", 255)?;
-    if let Some(name) = &name {
-        if world.data.identity.users.linked(&name_link(&domain, name)).any(|row| row.id != id) {
-            return Err(Error::duplicate("user", name, &domain));
-        }
+    if let Some(name) = &name
+        && world.data.identity.users.linked(&name_link(&domain, name)).any(|row| row.id != id)
+    {
+        return Err(Error::duplicate("user", name, &domain));
     }
     let password = password(&body)?;
     let enabled = list::flag(&body, "enabled")?;

@@ -9,6 +9,9 @@ use crate::{
     world::World,
 };
 
+const KEYS: [&str; 9] =
+    ["name", "status", "container_format", "disk_format", "size", "id", "created_at", "updated_at", "min_disk"];
+
 /// Glance's page when nobody asks for another.
 const PAGE: usize = 25;
 
@@ -80,8 +83,6 @@ fn sort(request: &Request, rows: &mut [Value]) -> Result<()> {
         Some(sort) => sort.split_once(':').unwrap_or((sort, "desc")),
         None => (request.param("sort_key").unwrap_or("created_at"), request.param("sort_dir").unwrap_or("desc")),
     };
-    const KEYS: [&str; 9] =
-        ["name", "status", "container_format", "disk_format", "size", "id", "created_at", "updated_at", "min_disk"];
     if !KEYS.contains(&key) {
         return Err(Error::bad(format!(
             "Invalid sort key: {key}. It must be one of the following: {}.",

@@ -79,6 +79,7 @@ pub(crate) struct Segment {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools)] // they are Neutron's, and independent
 pub(crate) struct Network {
     pub base: Base,
     pub admin_state_up: bool,
@@ -133,6 +134,7 @@ pub(crate) struct AddressPair {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[allow(clippy::struct_field_names)] // the names are Neutron's
 pub(crate) struct Port {
     pub base: Base,
     pub network_id: String,

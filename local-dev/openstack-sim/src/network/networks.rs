@@ -138,13 +138,12 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
         return Err(denied(&PROVIDER));
     }
     quotas::check(world, &base.project_id, "network")?;
-    let segment = match asked {
-        Some(asked) => claim(world, asked)?,
-        None => {
-            world.data.network.last_segment += 1;
-            let id = Some(world.data.network.last_segment);
-            Segment { network_type: "geneve".to_owned(), physical_network: None, segmentation_id: id }
-        }
+    let segment = if let Some(asked) = asked {
+        claim(world, asked)?
+    } else {
+        world.data.network.last_segment += 1;
+        let id = Some(world.data.network.last_segment);
+        Segment { network_type: "geneve".to_owned(), physical_network: None, segmentation_id: id }
     };
     let mtu = sent.number("mtu")?.and_then(|mtu| u64::try_from(mtu).ok()).filter(|mtu| *mtu > 0);
     let row = Network {

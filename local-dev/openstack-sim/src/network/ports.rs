@@ -387,7 +387,7 @@ pub(crate) fn bind(world: &mut World, id: &str, server: &str, host: Option<&str>
     world.data.network.ports.update(id, |row| {
         server.clone_into(&mut row.device_id);
         row.device_owner = host.map_or(String::new(), |_| "compute:nova".to_owned());
-        row.host = host.unwrap_or_default().to_owned();
+        host.unwrap_or_default().clone_into(&mut row.host);
         row.active = host.is_some();
         row.base.touch(now);
     });

@@ -64,7 +64,7 @@ fn check(world: &World, router: &str, subnet: &Subnet) -> Result<()> {
             return Err(Error::router(format!("Router already has a port on subnet {}", subnet.base.id)));
         }
         let Some(other) = world.data.network.subnets.get(&ip.subnet_id) else { continue };
-        if subnets::overlap(&other.cidr, &subnet.cidr) {
+        if subnets::overlap(other.cidr, subnet.cidr) {
             return Err(Error::router(format!(
                 "Cidr {} of subnet {} overlaps with cidr {} of subnet {}",
                 subnet.cidr, subnet.base.id, other.cidr, other.base.id

@@ -82,12 +82,18 @@ struct Wish {
     ips: Vec<Value>,
 }
 
-/// `None`: not mentioned. `Some(None)`: to be cleared.
-fn read_gateway(sent: &Attributes) -> Result<Option<Option<Wish>>> {
+/// What a body says of the gateway.
+enum Said {
+    Nothing,
+    Clear,
+    Open(Wish),
+}
+
+fn read_gateway(sent: &Attributes) -> Result<Said> {
     match sent.0.get("external_gateway_info") {
-        None => Ok(None),
-        Some(Value::Null) => Ok(Some(None)),
-        Some(Value::Object(map)) if map.is_empty() => Ok(Some(None)),
+        None => Ok(Said::Nothing),
+        Some(Value::Null) => Ok(Said::Clear),
+        Some(Value::Object(map)) if map.is_empty() => Ok(Said::Clear),
         Some(info) => {
             let network = info["network_id"].as_str().ok_or_else(|| {
                 Error::invalid(
@@ -95,11 +101,11 @@ fn read_gateway(sent: &Attributes) -> Result<Option<Option<Wish>>> {
                     "Validation of dictionary's keys failed: 'network_id' is missing",
                 )
             })?;
-            Ok(Some(Some(Wish {
+            Ok(Said::Open(Wish {
                 network: network.to_owned(),
                 snat: info["enable_snat"].as_bool().unwrap_or(true),
                 ips: info["external_fixed_ips"].as_array().cloned().unwrap_or_default(),
-            })))
+            }))
         }
     }
 }
@@ -138,9 +144,9 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     let base = sent.base(world, caller, "create_router")?;
     quotas::check(world, &base.project_id, "router")?;
     let admin_state_up = sent.flag("admin_state_up")?.unwrap_or(true);
-    let gateway = match read_gateway(&sent)?.flatten() {
-        Some(wish) => Some(open_gateway(world, caller, &base.id, wish)?),
-        None => None,
+    let gateway = match read_gateway(&sent)? {
+        Said::Open(wish) => Some(open_gateway(world, caller, &base.id, wish)?),
+        Said::Nothing | Said::Clear => None,
     };
     let row = Router { base, admin_state_up, gateway, routes: Vec::new() };
     world.data.network.routers.insert(row.clone());
@@ -170,20 +176,20 @@ fn update(world: &mut World, caller: &Caller, id: &str, request: &Request) -> Re
         row.routes = routes.into_iter().map(Value::Object).collect();
     }
     match read_gateway(&sent)? {
-        None => {}
-        Some(Some(wish)) if row.gateway.as_ref().is_some_and(|have| have.network_id == wish.network) => {
+        Said::Nothing => {}
+        Said::Open(wish) if row.gateway.as_ref().is_some_and(|have| have.network_id == wish.network) => {
             if let Some(gateway) = &mut row.gateway {
                 gateway.enable_snat = wish.snat;
             }
         }
-        Some(wish) => {
+        said => {
             if row.gateway.is_some() {
                 gateway_in_use(world, id)?;
             }
             let old = row.gateway.take();
-            row.gateway = match wish {
-                Some(wish) => Some(open_gateway(world, caller, id, wish)?),
-                None => None,
+            row.gateway = match said {
+                Said::Open(wish) => Some(open_gateway(world, caller, id, wish)?),
+                Said::Nothing | Said::Clear => None,
             };
             if let Some(old) = old {
                 ports::remove(world, &old.port_id);

@@ -130,7 +130,7 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
         .map_err(|_| Error::invalid("cidr", format!("'{cidr}' is not a valid IP subnet")))?
         .trunc();
     let base = sent.base(world, caller, "create_subnet")?;
-    if world.data.network.subnets.linked(&format!("network:{network_id}")).any(|row| overlap(&row.cidr, &cidr)) {
+    if world.data.network.subnets.linked(&format!("network:{network_id}")).any(|row| overlap(row.cidr, cidr)) {
         return Err(Error::input(format!(
             "Requested subnet with cidr: {cidr} for network: {network_id} overlaps with another subnet"
         )));
@@ -142,8 +142,8 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
         return Err(Error::input("Gateway is not valid on subnet"));
     }
     let pools = match sent.objects("allocation_pools")? {
-        Some(pools) => read_pools(&cidr, gateway_ip, &pools)?,
-        None => default_pools(&cidr, gateway_ip),
+        Some(pools) => read_pools(cidr, gateway_ip, &pools)?,
+        None => default_pools(cidr, gateway_ip),
     };
     quotas::check(world, &base.project_id, "subnet")?;
     let row = Subnet {
@@ -161,12 +161,12 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     Ok(Reply::json(201, json!({"subnet": view(&row)})))
 }
 
-pub(super) fn overlap(a: &Ipv4Net, b: &Ipv4Net) -> bool {
-    a.contains(b) || b.contains(a)
+pub(super) fn overlap(a: Ipv4Net, b: Ipv4Net) -> bool {
+    a.contains(&b) || b.contains(&a)
 }
 
 /// All host addresses but the gateway's.
-fn default_pools(cidr: &Ipv4Net, gateway: Option<Ipv4Addr>) -> Vec<(Ipv4Addr, Ipv4Addr)> {
+fn default_pools(cidr: Ipv4Net, gateway: Option<Ipv4Addr>) -> Vec<(Ipv4Addr, Ipv4Addr)> {
     let (mut first, mut last) = (u32::from(cidr.network()), u32::from(cidr.broadcast()));
     if cidr.prefix_len() < 31 {
         first += 1;
@@ -184,7 +184,7 @@ fn default_pools(cidr: &Ipv4Net, gateway: Option<Ipv4Addr>) -> Vec<(Ipv4Addr, Ip
 }
 
 fn read_pools(
-    cidr: &Ipv4Net,
+    cidr: Ipv4Net,
     gateway: Option<Ipv4Addr>,
     pools: &[Map<String, Value>],
 ) -> Result<Vec<(Ipv4Addr, Ipv4Addr)>> {
@@ -271,7 +271,7 @@ fn update(world: &mut World, caller: &Caller, id: &str, request: &Request) -> Re
         row.gateway_ip = sent.address("gateway_ip")?;
     }
     if let Some(pools) = sent.objects("allocation_pools")? {
-        row.pools = read_pools(&row.cidr, row.gateway_ip, &pools)?;
+        row.pools = read_pools(row.cidr, row.gateway_ip, &pools)?;
     }
     if let Some((start, end)) =
         row.pools.iter().find(|(start, end)| row.gateway_ip.is_some_and(|ip| *start <= ip && ip <= *end))

@@ -18,7 +18,7 @@ async fn a_token_names_its_scope_its_roles_and_every_service_by_three_interfaces
     assert_eq!(token["project"]["id"], credential.project_id.as_str());
     let mut roles: Vec<&str> = token["roles"].as_array().unwrap().iter().filter_map(|r| r["name"].as_str()).collect();
     roles.sort_unstable();
-    assert_eq!(roles, ["manager", "member", "reader"]);
+    assert_eq!(roles, ["manager", "member", "reader", "weir_region"]);
     for service in ["identity", "compute", "network", "image", "block-storage"] {
         let entry = token["catalog"].as_array().unwrap().iter().find(|entry| entry["type"] == service).unwrap();
         let mut interfaces: Vec<&str> =
