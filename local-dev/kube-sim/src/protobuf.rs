@@ -237,7 +237,7 @@ fn map_entry(bytes: &[u8], is_bytes: bool) -> Result<(String, Value), Error> {
     let mut reader = Reader { rest: bytes };
     while let Some((number, wire)) = reader.field()? {
         match (number, wire) {
-            (1, Wire::Bytes(found)) => key = std::str::from_utf8(found).map_err(|_| Error::Malformed)?.to_owned(),
+            (1, Wire::Bytes(found)) => std::str::from_utf8(found).map_err(|_| Error::Malformed)?.clone_into(&mut key),
             (2, Wire::Bytes(found)) if is_bytes => value = Value::String(STANDARD.encode(found)),
             (2, Wire::Bytes(found)) => value = text(found)?,
             _ => {}

@@ -179,28 +179,21 @@ impl Registry {
         let built_in = crate::builtin::resources().into_iter().map(Arc::new);
         for resource in built_in.chain(custom) {
             let at = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
-            let group = match groups.iter_mut().find(|g| g.name == resource.group) {
-                Some(group) => group,
-                None => {
-                    groups.push(Group {
-                        name: resource.group.clone(),
-                        versions: Vec::new(),
-                        custom: resource.is_custom(),
-                    });
-                    let last = groups.len() - 1;
-                    &mut groups[last]
-                }
-            };
+            let at_group = groups.iter().position(|g| g.name == resource.group).unwrap_or_else(|| {
+                groups.push(Group { name: resource.group.clone(), versions: Vec::new(), custom: resource.is_custom() });
+                groups.len() - 1
+            });
+            let group = &mut groups[at_group];
             match group.versions.iter_mut().find(|v| v.name == resource.version) {
                 Some(version) => version.resources.push(resource.clone()),
                 None => {
-                    group.versions.push(Version { name: resource.version.clone(), resources: vec![resource.clone()] })
+                    group.versions.push(Version { name: resource.version.clone(), resources: vec![resource.clone()] });
                 }
             }
             by_path.insert(at, resource);
         }
         for group in groups.iter_mut().filter(|g| g.custom) {
-            group.versions.sort_by(|a, b| version_priority(&b.name).cmp(&version_priority(&a.name)));
+            group.versions.sort_by_key(|v| std::cmp::Reverse(version_priority(&v.name)));
             for version in &mut group.versions {
                 version.resources.sort_by(|a, b| a.plural.cmp(&b.plural));
             }

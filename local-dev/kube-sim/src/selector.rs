@@ -206,7 +206,7 @@ fn exact_value(parser: &mut Parser) -> Result<String, String> {
             parser.next();
             Ok(word)
         }
-        other => Err(format!("found '{}', expected: identifier", other.text())),
+        other @ Token::Sign(_) => Err(format!("found '{}', expected: identifier", other.text())),
     }
 }
 

@@ -199,6 +199,7 @@ impl KubeSim {
                 tracing::error!(%error, "a task of the server panicked");
             }
         }
+        self.cluster.store.close();
     }
 
     /// Stops and starts again on the same port with the same token. Without a data folder everything stored is gone. Faults and request
@@ -209,7 +210,6 @@ impl KubeSim {
         config.listen = self.address;
         config.token = Some(self.token.clone());
         let (faults, requests) = (self.faults(), self.requests());
-        // The store's file is closed with the last reference.
         drop(self);
         Self::start_with(config, faults, requests).await
     }

@@ -14,7 +14,7 @@ pub struct Status {
     /// Machine readable reason; empty for plain internal errors, as the real server does.
     pub reason: &'static str,
     pub message: String,
-    pub details: Option<Details>,
+    pub details: Option<Box<Details>>,
     /// `metadata.continue`: a token with which an expired list may go on.
     pub continue_token: Option<String>,
     /// `Retry-After`, in seconds.
@@ -45,7 +45,7 @@ impl Status {
 
     fn with(mut self, group: &str, kind: &str, name: &str) -> Self {
         self.details =
-            Some(Details { name: name.into(), group: group.into(), kind: kind.into(), ..Details::default() });
+            Some(Box::new(Details { name: name.into(), group: group.into(), kind: kind.into(), ..Details::default() }));
         self
     }
 
@@ -120,7 +120,7 @@ impl Status {
     /// Server-side apply conflicts: the message and the causes come from the field managers.
     pub fn apply_conflict(message: String, causes: Vec<Cause>) -> Self {
         let mut status = Self::new(409, "Conflict", message);
-        status.details = Some(Details { causes, ..Details::default() });
+        status.details = Some(Box::new(Details { causes, ..Details::default() }));
         status
     }
 
@@ -192,14 +192,14 @@ impl Status {
         let mut status =
             Self::new(504, "Timeout", format!("Timeout: Too large resource version: {wanted}, current: {current}"));
         status.retry_after = Some(1);
-        status.details = Some(Details {
+        status.details = Some(Box::new(Details {
             causes: vec![Cause {
                 reason: "ResourceVersionTooLarge".into(),
                 message: "Too large resource version".into(),
                 field: String::new(),
             }],
             ..Details::default()
-        });
+        }));
         status
     }
 

@@ -94,7 +94,14 @@ pub fn bookmark_row(resource: &Resource, value: &Value, include: Include) -> Val
 /// A table of rows.
 pub fn table(beta: bool, metadata: Map<String, Value>, columns: Value, rows: Vec<Value>) -> Value {
     let version = if beta { "meta.k8s.io/v1beta1" } else { "meta.k8s.io/v1" };
-    json!({"kind": "Table", "apiVersion": version, "metadata": metadata, "columnDefinitions": columns, "rows": rows})
+    // Put together by hand: the macro would copy all rows.
+    let mut table = Map::new();
+    table.insert("kind".into(), json!("Table"));
+    table.insert("apiVersion".into(), json!(version));
+    table.insert("metadata".into(), Value::Object(metadata));
+    table.insert("columnDefinitions".into(), columns);
+    table.insert("rows".into(), Value::Array(rows));
+    Value::Object(table)
 }
 
 /// `PartialObjectMetadata` of an object.

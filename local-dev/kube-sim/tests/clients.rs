@@ -116,7 +116,7 @@ async fn ten_thousand_objects_are_written_listed_and_watched_in_reasonable_time(
         .await;
     let written = start.elapsed();
     assert_eq!(maps.list(&ListParams::default()).await.unwrap().items.len(), OBJECTS + 1);
-    let listed = start.elapsed() - written;
+    let listed = start.elapsed();
     let mut seen = 0;
     let mut events = watcher(maps.clone(), watcher::Config::default().streaming_lists()).applied_objects().boxed();
     while seen < OBJECTS + 1 {
@@ -124,8 +124,8 @@ async fn ten_thousand_objects_are_written_listed_and_watched_in_reasonable_time(
         seen += 1;
     }
     println!(
-        "{OBJECTS} objects: written in {written:?}, listed in {listed:?}, watched in {:?}",
-        start.elapsed() - written - listed
+        "{OBJECTS} objects: written after {written:?}, listed after {listed:?}, watched after {:?}",
+        start.elapsed()
     );
     // Generous: it is to catch quadratic behaviour, not to measure a busy machine.
     assert!(start.elapsed() < Duration::from_secs(120));

@@ -72,6 +72,15 @@ async fn a_deletion_that_was_under_way_goes_on_after_a_restart() {
     sim.stop().await;
 }
 
+#[tokio::test]
+async fn two_servers_cannot_share_a_data_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let sim = KubeSim::start(kept(dir.path())).await.unwrap();
+    assert!(KubeSim::start(kept(dir.path())).await.is_err());
+    sim.stop().await;
+    KubeSim::start(kept(dir.path())).await.unwrap().stop().await;
+}
+
 /// Kills what it holds.
 struct Killed(Child);
 
@@ -98,12 +107,13 @@ fn spawn(dir: &std::path::Path) -> (Killed, String) {
 async fn what_was_acknowledged_survives_a_sigkill() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let dir = tempfile::tempdir().unwrap();
-    let http = reqwest::Client::new();
     let path = "/api/v1/namespaces/default/configmaps";
     let mut acknowledged = 0;
     let mut urls = Vec::new();
     for round in 0..3 {
         let (mut child, url) = spawn(dir.path());
+        // A client of its own: connections to the dead server are of no use.
+        let http = reqwest::Client::new();
         for i in 0..20 {
             let body = json!({"metadata": {"name": format!("c-{round}-{i}")}});
             let answer =
@@ -118,6 +128,7 @@ async fn what_was_acknowledged_survives_a_sigkill() {
     }
     assert!(urls.windows(2).all(|w| w[0] == w[1]), "the same port again: {urls:?}");
     let (_child, url) = spawn(dir.path());
+    let http = reqwest::Client::new();
     let list: serde_json::Value = serde_json::from_str(
         &http.get(format!("{url}{path}")).bearer_auth("secret").send().await.unwrap().text().await.unwrap(),
     )

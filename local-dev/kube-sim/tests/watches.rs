@@ -106,18 +106,18 @@ async fn a_streaming_list_ends_with_a_marked_bookmark() {
 async fn a_timeout_ends_a_watch_cleanly_after_a_last_bookmark() {
     let (_sim, raw) = demo().await;
     let start = raw.get(WIDGETS).await.revision();
-    let mut watch = raw
-        .watch(&format!("{WIDGETS}?watch=true&timeoutSeconds=2&allowWatchBookmarks=true&resourceVersion={start}"))
-        .await;
-    let mut quiet = raw.watch(&format!("{WIDGETS}?watch=true&timeoutSeconds=1&resourceVersion={start}")).await;
+    let path = format!("{WIDGETS}?watch=true&timeoutSeconds=3&resourceVersion={start}");
+    let mut plain = raw.watch(&path).await;
+    let mut marked = raw.watch(&format!("{path}&allowWatchBookmarks=true")).await;
     raw.post("/api/v1/namespaces", &json!({"metadata": {"name": "elsewhere"}})).await;
     let now = raw.get(WIDGETS).await.revision();
-    assert!(quiet.next().await.is_none());
-    let mut seen = Vec::new();
-    while let Some(event) = watch.next().await {
-        seen.push((event["type"].clone(), event["object"]["metadata"]["resourceVersion"].clone()));
-    }
-    assert!(seen.is_empty() || seen == [(json!("BOOKMARK"), json!(now))], "{seen:?}");
+    let bookmark = marked.next().await.unwrap();
+    assert_eq!(
+        (&bookmark["type"], &bookmark["object"]["metadata"]["resourceVersion"]),
+        (&json!("BOOKMARK"), &json!(now))
+    );
+    assert!(marked.next().await.is_none());
+    assert!(plain.next().await.is_none(), "no bookmark for those who did not ask");
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! From a body to an object that may be written: decoding, the checks of kind and version, unknown fields, defaults.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use super::options::FieldValidation;
@@ -72,7 +74,10 @@ fn excerpt(body: &[u8]) -> String {
         return "<empty>".into();
     }
     if body.first() != Some(&b'{') {
-        return body.iter().take(SHOWN).map(|b| format!("{b:02x}")).collect();
+        return body.iter().take(SHOWN).fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        });
     }
     let text = String::from_utf8_lossy(body);
     let short: String = text.chars().take(SHOWN).collect();

@@ -70,7 +70,7 @@ impl WriteOptions {
             if manager.len() > 128 {
                 causes.push(field::too_long("fieldManager", 128));
             }
-            if let Some(at) = manager.chars().position(|c| c.is_control()) {
+            if let Some(at) = manager.chars().position(char::is_control) {
                 let detail = format!("should only contain printable characters, found one at {at}");
                 causes.push(field::invalid("fieldManager", &serde_json::json!(manager), &detail));
             }

@@ -35,7 +35,7 @@ impl Form {
             _ => {
                 let mut status = Status::unsupported_media_type("");
                 status.message = "415: Unsupported Media Type".into();
-                status.details = Some(crate::status::Details::default());
+                status.details = Some(Box::default());
                 Err(status)
             }
         }

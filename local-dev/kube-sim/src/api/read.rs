@@ -140,16 +140,15 @@ impl ListOptions {
                 causes.push(field::forbidden(MATCH, "resourceVersionMatch is forbidden when continue is provided"));
             }
             match wanted {
-                "NotOlderThan" => {}
                 "Exact" if version == Some("0") => {
                     causes.push(field::forbidden(
                         MATCH,
                         "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
                     ));
                 }
-                "Exact" => {}
+                "Exact" | "NotOlderThan" => {}
                 other => {
-                    causes.push(field::not_supported(MATCH, &format!("{other:?}"), &["Exact", "NotOlderThan", ""]))
+                    causes.push(field::not_supported(MATCH, &format!("{other:?}"), &["Exact", "NotOlderThan", ""]));
                 }
             }
         }

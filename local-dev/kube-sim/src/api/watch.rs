@@ -100,6 +100,8 @@ pub struct Shape {
     pub include: Include,
 }
 
+// Independent facts about one stream, not states of one machine.
+#[allow(clippy::struct_excessive_bools)]
 struct Watcher {
     cluster: Arc<Cluster>,
     target: Target,
@@ -134,13 +136,12 @@ pub fn stream(
 ) -> impl Stream<Item = Bytes> + Send + 'static {
     let news = cluster.store.subscribe(&target.resource.table, target.resource.order);
     let disruptions = cluster.faults.subscribe();
-    let (cursor, initial) = match options.from {
-        Some(revision) => (revision, Vec::new()),
-        None => {
-            let namespace = (!target.namespace.is_empty()).then_some(target.namespace.as_str());
-            let snapshot = cluster.store.list(&target.resource.table, namespace);
-            (snapshot.revision, snapshot.items)
-        }
+    let (cursor, initial) = if let Some(revision) = options.from {
+        (revision, Vec::new())
+    } else {
+        let namespace = (!target.namespace.is_empty()).then_some(target.namespace.as_str());
+        let snapshot = cluster.store.list(&target.resource.table, namespace);
+        (snapshot.revision, snapshot.items)
     };
     let now = Instant::now();
     let watcher = Watcher {
@@ -193,7 +194,11 @@ impl Watcher {
                 return Some(chunk);
             }
             self.wait().await;
-            if let Some(chunk) = self.bookmark_if_due() {
+            if self.over || self.disruption.is_some() {
+                continue;
+            }
+            // Read first: a bookmark must not promise what has not been sent.
+            if let Some(chunk) = self.read().or_else(|| self.bookmark_if_due()) {
                 return Some(chunk);
             }
         }
@@ -263,20 +268,23 @@ impl Watcher {
             self.push_bookmark(&mut out, true);
             return Some(out);
         }
-        self.news.mark_unchanged();
-        let (events, reached) = match self.cluster.store.events_after(&self.target.resource.table, self.cursor, BATCH) {
-            Ok(found) => found,
-            Err(gone) => return Some(self.gone(gone.floor)),
-        };
-        let full = events.len() == BATCH;
-        self.cursor = reached;
-        for event in events {
-            self.push_event(&mut out, &event);
+        loop {
+            // Before the look, so that news of what comes just after it are not missed.
+            self.news.mark_unchanged();
+            let (events, reached) =
+                match self.cluster.store.events_after(&self.target.resource.table, self.cursor, BATCH) {
+                    Ok(found) => found,
+                    Err(gone) => return Some(self.gone(gone.floor)),
+                };
+            let full = events.len() == BATCH;
+            self.cursor = reached;
+            for event in events {
+                self.push_event(&mut out, &event);
+            }
+            if !out.is_empty() || !full {
+                return (!out.is_empty()).then_some(out);
+            }
         }
-        if out.is_empty() && full {
-            return self.read();
-        }
-        (!out.is_empty()).then_some(out)
     }
 
     fn gone(&mut self, floor: u64) -> Vec<u8> {

@@ -231,9 +231,8 @@ pub fn change(
         };
         let old = served(resource, current.value());
         let new = compute(&old)?;
-        match replace(cluster, target, options, how, &current, &old, new)? {
-            Some(answer) => return Ok(answer),
-            None => continue,
+        if let Some(answer) = replace(cluster, target, options, how, &current, &old, new)? {
+            return Ok(answer);
         }
     }
     Err(Status::modified(&resource.group, &resource.plural, &target.name))
@@ -357,8 +356,7 @@ fn prepare(target: &Target, old: &Value, new: &mut Value) {
             }
         }
         (Some("status"), _) => copy_key(old, new, "spec"),
-        (Some(_), _) => {}
-        (None, Flavour::Namespace) => {}
+        (Some(_), _) | (None, Flavour::Namespace) => {}
         (None, _) if resource.status => copy_key(old, new, "status"),
         (None, _) => {}
     }

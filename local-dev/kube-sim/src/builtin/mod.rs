@@ -328,9 +328,8 @@ fn validate_lease(value: &Value) -> Vec<Cause> {
 pub fn selectable(flavour: &Flavour, key: &str, value: &Value) -> Option<String> {
     let text = |pointer: &str| crate::resource::selectable_text(value.pointer(pointer));
     Some(match (flavour, key) {
-        (_, "metadata.name") => object::meta_str(value, "name").to_owned(),
+        (_, "metadata.name") | (Flavour::Namespace, "name") => object::meta_str(value, "name").to_owned(),
         (Flavour::Namespace, "status.phase") => text("/status/phase"),
-        (Flavour::Namespace, "name") => object::meta_str(value, "name").to_owned(),
         (_, "metadata.namespace") => object::meta_str(value, "namespace").to_owned(),
         (Flavour::Secret, "type") => text("/type"),
         (Flavour::Event { .. }, key) => return event::selectable(key, value),

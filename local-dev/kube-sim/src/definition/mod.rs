@@ -95,15 +95,14 @@ fn is_true(value: &Value, kind: &str) -> bool {
 /// Sets a condition; the transition time changes with the status only. Answers whether anything changed.
 pub fn set_condition(value: &mut Value, kind: &str, status: &str, reason: &str, message: &str) -> bool {
     let mut entry = json!({"type": kind, "status": status, "lastTransitionTime": object::now(), "reason": reason, "message": message});
-    if let Some(old) = condition(value, kind) {
-        if old.get("status").and_then(Value::as_str) == Some(status) {
-            if old.get("reason").and_then(Value::as_str) == Some(reason)
-                && old.get("message").and_then(Value::as_str) == Some(message)
-            {
-                return false;
-            }
-            entry["lastTransitionTime"] = old.get("lastTransitionTime").cloned().unwrap_or(Value::Null);
+    if let Some(old) = condition(value, kind)
+        && old.get("status").and_then(Value::as_str) == Some(status)
+    {
+        let same = |key: &str, wanted: &str| old.get(key).and_then(Value::as_str) == Some(wanted);
+        if same("reason", reason) && same("message", message) {
+            return false;
         }
+        entry["lastTransitionTime"] = old.get("lastTransitionTime").cloned().unwrap_or(Value::Null);
     }
     let Some(status_map) = value.get_mut("status").and_then(Value::as_object_mut) else { return false };
     let list = status_map.entry("conditions").or_insert(Value::Null);
@@ -175,48 +174,31 @@ pub fn next_conditions(value: &Value, all: &[Arc<Object>]) -> Option<Value> {
         .map(|o| Taken { owner: o.name(), value: o.value() })
         .collect();
     let mut next = value.clone();
-    match name_conflict(value, &accepted) {
-        Some((reason, message)) => {
-            let plural = if reason == "PluralConflict" { "" } else { text(value, "/spec/names/plural") };
-            if value.pointer("/status/acceptedNames/kind").and_then(Value::as_str).is_none_or(str::is_empty) {
-                next["status"]["acceptedNames"] = json!({"plural": plural, "kind": ""});
-            }
-            let mut changed = set_condition(&mut next, "NamesAccepted", "False", reason, &message);
-            if !is_true(value, "Established") {
-                changed |=
-                    set_condition(&mut next, "Established", "False", "NotAccepted", "not all names are accepted");
-            }
-            changed.then_some(next)
+    if let Some((reason, message)) = name_conflict(value, &accepted) {
+        let plural = if reason == "PluralConflict" { "" } else { text(value, "/spec/names/plural") };
+        if text(value, "/status/acceptedNames/kind").is_empty() {
+            next["status"]["acceptedNames"] = json!({"plural": plural, "kind": ""});
         }
-        None => {
-            let names = value.pointer("/spec/names").cloned().unwrap_or_else(|| json!({}));
-            let same = value.pointer("/status/acceptedNames") == Some(&names);
-            next["status"]["acceptedNames"] = names;
-            if set_condition(&mut next, "NamesAccepted", "True", "NoConflicts", "no conflicts found") || !same {
-                if !is_true(value, "Established") {
-                    set_condition(
-                        &mut next,
-                        "Established",
-                        "False",
-                        "Installing",
-                        "the initial names have been accepted",
-                    );
-                }
-                return Some(next);
-            }
-            if is_true(value, "Established") {
-                return None;
-            }
-            set_condition(
-                &mut next,
-                "Established",
-                "True",
-                "InitialNamesAccepted",
-                "the initial names have been accepted",
-            );
-            Some(next)
+        let mut changed = set_condition(&mut next, "NamesAccepted", "False", reason, &message);
+        if !is_true(value, "Established") {
+            changed |= set_condition(&mut next, "Established", "False", "NotAccepted", "not all names are accepted");
         }
+        return changed.then_some(next);
     }
+    let names = value.pointer("/spec/names").cloned().unwrap_or_else(|| json!({}));
+    let same = value.pointer("/status/acceptedNames") == Some(&names);
+    next["status"]["acceptedNames"] = names;
+    if set_condition(&mut next, "NamesAccepted", "True", "NoConflicts", "no conflicts found") || !same {
+        if !is_true(value, "Established") {
+            set_condition(&mut next, "Established", "False", "Installing", "the initial names have been accepted");
+        }
+        return Some(next);
+    }
+    if is_true(value, "Established") {
+        return None;
+    }
+    set_condition(&mut next, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted");
+    Some(next)
 }
 
 /// Compiled versions, kept as long as a definition's spec stays the same.

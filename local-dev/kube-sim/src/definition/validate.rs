@@ -114,7 +114,7 @@ fn validate_versions(value: &Value, causes: &mut Vec<Cause>) {
             }
         }
         _ => {
-            causes.push(field::invalid("status.storedVersions", &Value::Null, "must have at least one stored version"))
+            causes.push(field::invalid("status.storedVersions", &Value::Null, "must have at least one stored version"));
         }
     }
 }

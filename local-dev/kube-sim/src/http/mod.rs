@@ -54,7 +54,7 @@ fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     Full::new(bytes.into()).boxed()
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: header::HeaderName) -> Option<&'a str> {
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name).and_then(|v| v.to_str().ok())
 }
 
@@ -102,7 +102,7 @@ pub async fn handle(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result
     let plain = Responder { accept: Accept::JSON, pretty: incomer.query.flag("pretty") };
     match cluster.auth.identify(incomer.header(header::AUTHORIZATION)) {
         Identity::Refused => Ok(plain.status(&Status::unauthorized())),
-        Identity::Anonymous if is_public(&incomer.path) => Ok(unresourceful(&cluster, &incomer, &plain)),
+        Identity::Anonymous if is_public(&incomer.path) => Ok(unresourceful(&cluster, &incomer, plain)),
         Identity::Anonymous => Ok(plain.forbidden(&anonymous_denial(&cluster, &incomer))),
         Identity::User(user) => dispatch(cluster, Incomer { user: Some(user), ..incomer }, body, plain).await,
     }
@@ -224,7 +224,7 @@ async fn dispatch(
             })
         }
         Path::UnknownBuiltin => Ok(plain.status(&Status::no_such_resource())),
-        Path::Other => Ok(unresourceful(&cluster, &incomer, &plain)),
+        Path::Other => Ok(unresourceful(&cluster, &incomer, plain)),
     }
 }
 
@@ -267,7 +267,7 @@ async fn call(
     let outcome = if accept.is_none() {
         Err(Status::not_acceptable())
     } else {
-        perform(&cluster, &incomer, &target, verb, &body, &responder, &call, disruption).await
+        perform(&cluster, &incomer, &target, verb, &body, responder, &call, disruption).await
     };
     let done = outcome.unwrap_or_else(|status| Done::read(responder.status(&status)));
     match action {
@@ -302,7 +302,7 @@ async fn perform(
     target: &Target,
     verb: Verb,
     body: &Bytes,
-    responder: &Responder,
+    responder: Responder,
     call: &Call,
     disruption: Option<Disruption>,
 ) -> Result<Done, Status> {
@@ -310,13 +310,13 @@ async fn perform(
     check_ready(resource)?;
     let query = &incomer.query;
     let request = RequestBody { content_type: incomer.header(header::CONTENT_TYPE), bytes: body };
-    let include = respond::include(query, &responder.accept)?;
+    let include = respond::include(query, responder.accept)?;
     let options = |kind: &str, apply: bool| WriteOptions::parse(query, kind, apply, &incomer.user_agent);
     route::check_subresource(target, verb)?;
     match verb {
         Verb::Get => {
             read::wait_for_revision(cluster, read::parse_revision(query.text("resourceVersion")).ok()).await?;
-            respond_object(responder, resource, include, read::get(cluster, target)?)
+            respond_object(responder, resource, include, &read::get(cluster, target)?)
         }
         Verb::List => {
             let list_options = ListOptions::parse(query)?;
@@ -340,7 +340,7 @@ async fn perform(
                 disruption,
             );
             let frames = stream.map(|chunk| Ok::<_, Infallible>(Frame::data(chunk)));
-            Ok(Done::read(responder.stream(http_body_util::BodyExt::boxed(StreamBody::new(frames)))))
+            Ok(Done::read(Responder::stream(http_body_util::BodyExt::boxed(StreamBody::new(frames)))))
         }
         Verb::Create if target.subresource == "token" => {
             let answer = review::token(cluster, target, request)?;
@@ -350,18 +350,18 @@ async fn perform(
             responder,
             resource,
             include,
-            write::create(cluster, target, request, &options("CreateOptions", false)?)?,
+            &write::create(cluster, target, request, &options("CreateOptions", false)?)?,
         ),
         Verb::Update => respond_object(
             responder,
             resource,
             include,
-            write::update(cluster, target, request, &options("UpdateOptions", false)?)?,
+            &write::update(cluster, target, request, &options("UpdateOptions", false)?)?,
         ),
         Verb::Patch => {
             let form = patch::Form::of(resource, request.content_type)?;
             let options = options("PatchOptions", form == patch::Form::Apply)?;
-            respond_object(responder, resource, include, patch::patch(cluster, target, form, request, &options)?)
+            respond_object(responder, resource, include, &patch::patch(cluster, target, form, request, &options)?)
         }
         Verb::Delete => {
             let options = DeleteOptions::parse(query, request)?;
@@ -371,7 +371,7 @@ async fn perform(
                 let bytes = answer.encoded.unwrap_or_default();
                 return Ok(Done { response: responder.json(200, bytes, &[]), changed });
             }
-            respond_object(responder, resource, include, answer)
+            respond_object(responder, resource, include, &answer)
         }
         Verb::DeleteCollection => {
             let options = DeleteOptions::parse(query, request)?;
@@ -382,13 +382,13 @@ async fn perform(
 }
 
 fn respond_object(
-    responder: &Responder,
+    responder: Responder,
     resource: &crate::resource::Resource,
     include: crate::table::Include,
-    answer: api::Answer,
+    answer: &api::Answer,
 ) -> Result<Done, Status> {
     let changed = answer.changed;
-    Ok(Done { response: responder.object(resource, &answer, include)?, changed })
+    Ok(Done { response: responder.object(resource, answer, include)?, changed })
 }
 
 fn check_ready(resource: &crate::resource::Resource) -> Result<(), Status> {
@@ -397,7 +397,7 @@ fn check_ready(resource: &crate::resource::Resource) -> Result<(), Status> {
 }
 
 /// Version, health, discovery, OpenAPI.
-fn unresourceful(cluster: &Cluster, incomer: &Incomer, plain: &Responder) -> Response<ResponseBody> {
+fn unresourceful(cluster: &Cluster, incomer: &Incomer, plain: Responder) -> Response<ResponseBody> {
     let registry = cluster.registry();
     let path = incomer.path.trim_end_matches('/');
     let parts: Vec<&str> = path.split('/').skip(1).collect();
@@ -405,9 +405,10 @@ fn unresourceful(cluster: &Cluster, incomer: &Incomer, plain: &Responder) -> Res
     let pretty = plain.pretty;
     let known = match &parts[..] {
         ["version"] => Some(discovery::version()),
-        ["healthz" | "livez" | "readyz"] => return respond::plain_text(StatusCode::OK, "ok"),
-        ["healthz" | "livez" | "readyz", _] => return respond::plain_text(StatusCode::OK, "ok"),
-        ["api"] | ["apis"] => {
+        ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", _] => {
+            return respond::plain_text(StatusCode::OK, "ok");
+        }
+        ["api" | "apis"] => {
             let core = parts[0] == "api";
             let Some(accept) = accept(true) else {
                 return Responder { accept: Accept { pretty_errors: true, ..Accept::JSON }, pretty }

@@ -1,5 +1,7 @@
 //! Answers: forms of objects and lists, headers, errors.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
@@ -55,7 +57,7 @@ pub fn plain_text(code: StatusCode, text: &'static str) -> Response<ResponseBody
 }
 
 /// `includeObject`; only tables have it.
-pub fn include(query: &Query, accept: &Accept) -> Result<Include, Status> {
+pub fn include(query: &Query, accept: Accept) -> Result<Include, Status> {
     match query.text("includeObject") {
         None | Some("Metadata") => Ok(Include::Metadata),
         Some("None") => Ok(Include::None),
@@ -69,7 +71,7 @@ pub fn include(query: &Query, accept: &Accept) -> Result<Include, Status> {
 
 impl Responder {
     /// A failure.
-    pub fn status(&self, status: &Status) -> Response<ResponseBody> {
+    pub fn status(self, status: &Status) -> Response<ResponseBody> {
         let json = status.to_json();
         let body = if self.accept.pretty_errors || self.pretty {
             wire::indent(json.as_bytes())
@@ -85,14 +87,14 @@ impl Responder {
     }
 
     /// A refusal for want of rights.
-    pub fn forbidden(&self, status: &Status) -> Response<ResponseBody> {
+    pub fn forbidden(self, status: &Status) -> Response<ResponseBody> {
         let mut out = self.status(status);
         set(&mut out, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
         out
     }
 
     /// JSON text that is ready.
-    pub fn json(&self, code: u16, bytes: impl Into<Bytes>, warnings: &[String]) -> Response<ResponseBody> {
+    pub fn json(self, code: u16, bytes: impl Into<Bytes>, warnings: &[String]) -> Response<ResponseBody> {
         let bytes: Bytes = bytes.into();
         let mut out = if self.accept.yaml {
             match serde_json::from_slice::<Value>(&bytes).ok().and_then(|v| wire::yaml(&v).ok()) {
@@ -109,7 +111,7 @@ impl Responder {
     }
 
     /// A value in struct order.
-    pub fn value(&self, code: u16, value: &Value, warnings: &[String]) -> Response<ResponseBody> {
+    pub fn value(self, code: u16, value: &Value, warnings: &[String]) -> Response<ResponseBody> {
         let mut bytes = wire::encode(value, Order::Struct);
         bytes.push(b'\n');
         self.json(code, bytes, warnings)
@@ -117,7 +119,7 @@ impl Responder {
 
     /// One object.
     pub fn object(
-        &self,
+        self,
         resource: &Resource,
         answer: &Answer,
         include: Include,
@@ -149,7 +151,7 @@ impl Responder {
     }
 
     /// A list.
-    pub fn list(&self, resource: &Resource, list: &List, include: Include) -> Result<Response<ResponseBody>, Status> {
+    pub fn list(self, resource: &Resource, list: &List, include: Include) -> Result<Response<ResponseBody>, Status> {
         let mut metadata = Map::from_iter([("resourceVersion".to_owned(), json!(list.revision.to_string()))]);
         if let Some(next) = &list.next {
             metadata.insert("continue".into(), json!(next));
@@ -180,7 +182,7 @@ impl Responder {
     }
 
     /// A stream of events.
-    pub fn stream(&self, body: ResponseBody) -> Response<ResponseBody> {
+    pub fn stream(body: ResponseBody) -> Response<ResponseBody> {
         let mut out = response(200, JSON, Bytes::new());
         *out.body_mut() = body;
         out
@@ -236,7 +238,10 @@ fn whole_list(resource: &Resource, list: &List, mut metadata: Map<String, Value>
 /// Aggregated discovery, with its entity tag.
 pub fn discovery(value: &Value, beta: bool, if_none_match: Option<&str>) -> Response<ResponseBody> {
     let bytes = wire::encode(value, Order::Struct);
-    let hash: String = Sha256::digest(&bytes).iter().map(|b| format!("{b:02X}")).collect();
+    let hash = Sha256::digest(&bytes).iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02X}");
+        hex
+    });
     let content_type = format!(
         "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList",
         if beta { "v2beta1" } else { "v2" }

@@ -60,7 +60,7 @@ fn target(registry: &Registry, group: &str, version: &str, rest: &[&str]) -> Opt
         subresource: subresource.into(),
     };
     match rest {
-        ["namespaces", namespace, plural] if !matches!(*plural, "status" | "finalize") || group != "" => {
+        ["namespaces", namespace, plural] if !matches!(*plural, "status" | "finalize") || !group.is_empty() => {
             find(plural).filter(|r| r.namespaced).map(|r| make(r, namespace, "", ""))
         }
         ["namespaces", namespace, plural, name] => {

@@ -26,6 +26,8 @@ const MIN_BYTES: u64 = 32 * 1024 * 1024;
 pub enum Error {
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
+    #[error("{path} is in use by another server")]
+    InUse { path: PathBuf },
     #[error("{path}:{line}: not a journal record: {source}")]
     Corrupt { path: PathBuf, line: usize, source: serde_json::Error },
 }
@@ -86,6 +88,14 @@ impl Journal {
     /// Reads what is there and opens the journal for appending.
     pub fn open(dir: &Path) -> Result<Found, Error> {
         std::fs::create_dir_all(dir).map_err(|source| Error::Io { path: dir.into(), source })?;
+        let journal_path = dir.join(JOURNAL);
+        let io = |source| Error::Io { path: journal_path.clone(), source };
+        let file = OpenOptions::new().create(true).append(true).open(&journal_path).map_err(io)?;
+        // Released by the operating system when the process dies, however it does.
+        file.try_lock().map_err(|error| match error {
+            std::fs::TryLockError::WouldBlock => Error::InUse { path: dir.into() },
+            std::fs::TryLockError::Error(source) => io(source),
+        })?;
         let (mut header, mut snapshot, mut changes) = (None, Vec::new(), Vec::new());
         let snapshot_bytes = lines(&dir.join(SNAPSHOT), |text| {
             if header.is_none() {
@@ -96,7 +106,6 @@ impl Journal {
             Ok(())
         })?;
         let snapshot_revision = header.unwrap_or(0);
-        let journal_path = dir.join(JOURNAL);
         let bytes = lines(&journal_path, |text| {
             let record: Record = serde_json::from_slice(text)?;
             if record.revision > snapshot_revision {
@@ -104,8 +113,6 @@ impl Journal {
             }
             Ok(())
         })?;
-        let io = |source| Error::Io { path: journal_path.clone(), source };
-        let file = OpenOptions::new().create(true).append(true).open(&journal_path).map_err(io)?;
         // Cuts off a torn last line, so that the next record does not continue it.
         file.set_len(bytes).map_err(io)?;
         let journal = Journal { dir: dir.into(), file, bytes, snapshot_bytes };

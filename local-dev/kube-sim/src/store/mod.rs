@@ -112,6 +112,8 @@ struct Inner {
     dependents: HashMap<String, HashSet<(TableName, Key)>>,
     work: VecDeque<Work>,
     journal: Option<Journal>,
+    /// The server has stopped: nothing may be written any more.
+    closed: bool,
     history: usize,
 }
 
@@ -138,6 +140,7 @@ impl Store {
             dependents: HashMap::new(),
             work: VecDeque::new(),
             journal: None,
+            closed: false,
             history: history.max(1),
         };
         if let Some(dir) = data {
@@ -172,6 +175,13 @@ impl Store {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // A panic while the lock is held is a bug elsewhere; the data is still consistent, since changes are made after all checks.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends all writing and gives the data folder free, for whoever opens it next. Requests that are still under way fail.
+    pub fn close(&self) {
+        let mut inner = self.lock();
+        inner.closed = true;
+        inner.journal = None;
     }
 
     /// The newest revision.
@@ -356,6 +366,9 @@ impl Inner {
         change: Change,
         value: Option<Value>,
     ) -> Result<Arc<Object>, Refused> {
+        if self.closed {
+            return Err(Refused::Journal("the server has stopped".into()));
+        }
         let revision = self.revision + 1;
         let previous = self.tables.get(name).and_then(|t| t.objects.get(&key)).cloned();
         let object = match (value, &previous) {
