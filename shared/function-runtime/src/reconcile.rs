@@ -79,10 +79,12 @@ impl<F: Function> Reconciler<F> {
             write(&api, &object, &status).await?;
             return Ok(Verdict::Parked);
         }
-        if F::FINALIZER && !deleting && !held {
-            if let Some(stored) = kubernetes::set_finalizer(&api, &object, labels::FINALIZER, true).await? {
-                object = stored;
-            }
+        if F::FINALIZER
+            && !deleting
+            && !held
+            && let Some(stored) = kubernetes::set_finalizer(&api, &object, labels::FINALIZER, true).await?
+        {
+            object = stored;
         }
         let mut status = object.status().cloned().unwrap_or_default();
         let outcome = if deleting {
