@@ -55,14 +55,14 @@ async fn a_key_pair_is_known_by_its_name() {
         with_tenant(cloud, async |tenant| {
             let compute = tenant.member.compute();
             let name = "unikorn-openstack-provider";
-            assert!(compute.keypair(name).await.or_absent().unwrap().is_none());
+            assert!(compute.find_keypair_by_name(name).await.unwrap().is_none());
             let made = compute.create_keypair(name, KEY).await.unwrap();
             assert_eq!((made.name.as_str(), made.public_key.trim()), (name, KEY));
             refused(compute.create_keypair(name, KEY).await, Class::Conflict);
             refused(compute.create_keypair("other", "not a key").await, Class::BadRequest);
-            assert_eq!(compute.keypair(name).await.unwrap().fingerprint, made.fingerprint);
+            assert_eq!(compute.find_keypair_by_name(name).await.unwrap().unwrap().fingerprint, made.fingerprint);
             // It is the user's: the region's credential, in the same project, does not see it.
-            assert!(tenant.manager().compute().keypair(name).await.or_absent().unwrap().is_none());
+            assert!(tenant.manager().compute().find_keypair_by_name(name).await.unwrap().is_none());
             compute.delete_keypair(name).await.unwrap();
             refused(compute.delete_keypair(name).await, Class::NotFound);
         })

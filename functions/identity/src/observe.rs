@@ -2,14 +2,17 @@
 //!
 //! What can be read depends on what is there: the roles of a user need a user, its application credential needs a
 //! password that works. So [`observe`] reads as deep as it can and is called again after each step; it reads nothing
-//! twice. A field that is `None` has not been read, because the step that makes it readable has not been taken.
+//! twice.
+//!
+//! Project and user are looked up by name, not by their recorded IDs: Keystone answers 403 to a domain's manager who asks
+//! for the ID of something that is gone, which cannot be told from a missing privilege. A field that is `None` has not been read, because the step that makes it readable has not been taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 use weir_api::crd::OpenstackIdentity;
 use weir_api::{Problem, names};
 use weir_openstack::compute::{Keypair, ServerGroup};
 use weir_openstack::identity::{ApplicationCredential, Project, User};
-use weir_openstack::{Class, OrAbsent, RoleId, Secret, Service, Session, UserId, block_storage, compute, network};
+use weir_openstack::{Class, RoleId, Secret, Service, Session, UserId, block_storage, compute, network};
 use weir_provider::{During, Region};
 
 /// The role that the region's user takes on each project it makes (IDN-4).
@@ -64,24 +67,12 @@ pub async fn observe(region: &Region, record: &OpenstackIdentity, name: &str, ob
         observed.roles = Some(roles.into_iter().filter(|r| r.domain_id.is_none()).map(|r| (r.name, r.id)).collect());
     }
     if observed.project.is_none() {
-        let recorded = match filled(record.spec.project_id.as_deref()) {
-            Some(id) => keystone.project(&id.into()).await.or_absent().during("reading the project")?,
-            None => None,
-        };
-        observed.project = Some(match recorded {
-            Some(project) => Some(project),
-            None => keystone.find_project_by_name(&region.domain, &name).await.during("looking for the project")?,
-        });
+        let found = keystone.find_project_by_name(&region.domain, &name).await;
+        observed.project = Some(found.during("looking for the project")?);
     }
     if observed.user.is_none() {
-        let recorded = match filled(record.spec.user_id.as_deref()) {
-            Some(id) => keystone.user(&id.into()).await.or_absent().during("reading the user")?,
-            None => None,
-        };
-        observed.user = Some(match recorded {
-            Some(user) => Some(user),
-            None => keystone.find_user_by_name(&region.domain, &name).await.during("looking for the user")?,
-        });
+        let found = keystone.find_user_by_name(&region.domain, &name).await;
+        observed.user = Some(found.during("looking for the user")?);
     }
     let Some(Some(project)) = observed.project.clone() else {
         return Ok(());
@@ -123,7 +114,7 @@ async fn own(region: &Region, record: &OpenstackIdentity, name: &str, observed: 
     let credential = keystone.find_application_credential_by_name(&user, name).await;
     let credential = credential.during("looking for the application credential")?;
     let group = nova.find_server_group_by_name(name).await.during("looking for the server group")?;
-    let key = nova.keypair(names::KEY_PAIR).await.or_absent().during("reading the key pair")?;
+    let key = nova.find_keypair_by_name(names::KEY_PAIR).await.during("looking for the key pair")?;
     (observed.group, observed.key, observed.credential) = (Some(group), Some(key), Some(credential));
     Ok(())
 }

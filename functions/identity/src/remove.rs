@@ -63,8 +63,8 @@ where
 pub async fn scaffolding(scope: &Scope, region: &Region, identity: &Identity, record: Option<OpenstackIdentity>) -> Result<(), Problem> {
     let (manager, name) = (region.manager(), names::identity(&identity.name_any()));
     let keystone = manager.identity();
-    let project = project(region, record.as_ref(), &name).await?;
-    let user = user(region, record.as_ref(), &name).await?;
+    let project = keystone.find_project_by_name(&region.domain, &name).await.during("looking for the project")?;
+    let user = keystone.find_user_by_name(&region.domain, &name).await.during("looking for the user")?;
     if let Some(project) = &project {
         groups(region, project, &name).await?;
         if let (Some(user), Some(record)) = (&user, record) {
@@ -86,28 +86,6 @@ pub async fn scaffolding(scope: &Scope, region: &Region, identity: &Identity, re
         }
     }
     Ok(())
-}
-
-async fn project(region: &Region, record: Option<&OpenstackIdentity>, name: &str) -> Result<Option<Project>, Problem> {
-    let (manager, doing) = (region.manager(), "looking for the project");
-    let keystone = manager.identity();
-    if let Some(id) = record.and_then(|record| filled(record.spec.project_id.as_deref()))
-        && let Some(found) = keystone.project(&id.into()).await.or_absent().during(doing)?
-    {
-        return Ok(Some(found));
-    }
-    keystone.find_project_by_name(&region.domain, name).await.during(doing)
-}
-
-async fn user(region: &Region, record: Option<&OpenstackIdentity>, name: &str) -> Result<Option<User>, Problem> {
-    let (manager, doing) = (region.manager(), "looking for the user");
-    let keystone = manager.identity();
-    if let Some(id) = record.and_then(|record| filled(record.spec.user_id.as_deref()))
-        && let Some(found) = keystone.user(&id.into()).await.or_absent().during(doing)?
-    {
-        return Ok(Some(found));
-    }
-    keystone.find_user_by_name(&region.domain, name).await.during(doing)
 }
 
 /// Deletes the project's server group, as the region's user, who may lack the role that a crash kept it from taking.
@@ -149,12 +127,12 @@ async fn key_pair(scope: &Scope, region: &Region, record: OpenstackIdentity, pro
             Err(error) => return Err(weir_provider::problem(&error, "using the identity's user")),
         }
         let nova = session.compute();
-        if nova.keypair(names::KEY_PAIR).await.or_absent().during("looking for the key pair")?.is_none() {
+        if nova.find_keypair_by_name(names::KEY_PAIR).await.during("looking for the key pair")?.is_none() {
             return Ok(());
         }
         tracing::info!("deleting the key pair");
         nova.delete_keypair(names::KEY_PAIR).await.or_absent().during("deleting the key pair")?;
-        if nova.keypair(names::KEY_PAIR).await.or_absent().during("looking whether the key pair is gone")?.is_none() {
+        if nova.find_keypair_by_name(names::KEY_PAIR).await.during("looking whether the key pair is gone")?.is_none() {
             return Ok(());
         }
     }

@@ -1,1 +1,14 @@
-//! weir-harness
+//! What tests run against: a real NATS server ([`nats`]), and a world of both simulators ([`world`]) in which functions
+//! are called by hand ([`drive`]), without a queue and without waiting.
+//!
+//! Nothing here is a mock: functions talk HTTP to the simulators, whose behaviour the contract suite holds to that of real
+//! services.
+
+#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc)]
+
+pub mod drive;
+pub mod nats;
+pub mod world;
+
+pub use drive::{Caller, drive};
+pub use world::World;

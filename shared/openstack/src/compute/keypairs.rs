@@ -3,6 +3,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Client, request};
+use crate::paging::{Paging, exactly_one};
 use crate::{Result, lenient};
 
 /// A key pair. It belongs to the session's user, not to a project, and is known by its name.
@@ -19,6 +20,12 @@ pub struct Keypair {
     pub fingerprint: String,
 }
 
+/// As Nova lists them: each in an object of its own.
+#[derive(Debug, Deserialize)]
+struct Wrapped {
+    keypair: Keypair,
+}
+
 impl Client<'_> {
     /// Uploads a public key. A private key is never asked for: Nova would make one, and later versions do not.
     pub async fn create_keypair(&self, name: &str, public_key: &str) -> Result<Keypair> {
@@ -27,10 +34,18 @@ impl Client<'_> {
         self.session.send(&request).await?.one(&request, "keypair")
     }
 
-    /// A key pair by name, which is its identity.
-    pub async fn keypair(&self, name: &str) -> Result<Keypair> {
-        let request = request(Method::GET, "keypairs", &["os-keypairs", name]);
-        self.session.send(&request).await?.one(&request, "keypair")
+    /// The key pairs of the session's user.
+    pub async fn keypairs(&self) -> Result<Vec<Keypair>> {
+        let request = request(Method::GET, "keypairs", &["os-keypairs"]);
+        let found: Vec<Wrapped> = self.session.list(request, "keypairs", Paging::Links).await?;
+        Ok(found.into_iter().map(|wrapped| wrapped.keypair).collect())
+    }
+
+    /// The key pair of exactly this name. Listed, not asked for by name: a 404 that something in between answers must not
+    /// pass for its being gone.
+    pub async fn find_keypair_by_name(&self, name: &str) -> Result<Option<Keypair>> {
+        let found = self.keypairs().await?;
+        exactly_one(&request(Method::GET, "keypairs", &["os-keypairs"]), found, |keypair| keypair.name == name)
     }
 
     /// Deletes a key pair. Servers keep the key they were made with.

@@ -1,0 +1,211 @@
+//! The faults, and what they strike.
+
+use serde_json::json;
+use weir_api::Kind;
+use weir_function_runtime::worker::Verdict;
+use weir_harness::{Caller, World, drive, world};
+use weir_kube_sim::Fault as KubeFault;
+use weir_openstack_sim::{Action, Answer, Fault};
+
+/// A fault of the table.
+#[derive(Clone, Copy, Debug)]
+pub enum Case {
+    ErrorBefore,
+    ErrorAfter,
+    ResetBefore,
+    ResetAfter,
+    Unavailable,
+    NotFound,
+    Missing,
+    Conflict,
+    SlowDown,
+    TokenExpired,
+    RepeatedPage,
+    /// Kubernetes fails, without the effect.
+    KubernetesError,
+    /// Kubernetes fails after the effect: the write that was lost, and was not.
+    KubernetesLost,
+    /// Somebody else was faster.
+    KubernetesConflict,
+}
+
+impl Case {
+    pub const ALL: [Self; 14] = [
+        Self::ErrorBefore,
+        Self::ErrorAfter,
+        Self::ResetBefore,
+        Self::ResetAfter,
+        Self::Unavailable,
+        Self::NotFound,
+        Self::Missing,
+        Self::Conflict,
+        Self::SlowDown,
+        Self::TokenExpired,
+        Self::RepeatedPage,
+        Self::KubernetesError,
+        Self::KubernetesLost,
+        Self::KubernetesConflict,
+    ];
+
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// Whether the fault is Kubernetes', not the cloud's.
+    pub fn of_kubernetes(self) -> bool {
+        matches!(self, Self::KubernetesError | Self::KubernetesLost | Self::KubernetesConflict)
+    }
+
+    /// Whether the fault that [`Case::inject`] made has struck.
+    pub fn struck(self, world: &World, fault: u64) -> bool {
+        if self.of_kubernetes() {
+            return world.kubernetes.faults().list().iter().any(|listed| listed.id == fault && listed.strikes > 0);
+        }
+        world.cloud.faults().fired(fault) > 0
+    }
+
+    /// Lets the fault strike the call that comes after `at` others.
+    pub fn inject(self, world: &World, at: u64) -> u64 {
+        let kubernetes = match self {
+            Self::KubernetesError => Some(KubeFault::status(500)),
+            Self::KubernetesLost => Some(KubeFault::lost_write()),
+            Self::KubernetesConflict => ["create", "patch", "delete"].iter().fold(Some(KubeFault::status(409)), |fault, verb| fault.map(|f| f.verb(verb))),
+            _ => None,
+        };
+        if let Some(fault) = kubernetes {
+            let fault = fault.user_agent(World::FUNCTION).skip(at).times(1);
+            return world.kubernetes.faults().add(fault).expect("a fault");
+        }
+        self.inject_into_cloud(world, at)
+    }
+
+    fn inject_into_cloud(self, world: &World, at: u64) -> u64 {
+        let answer = |code, headers: &[(&str, &str)]| Answer {
+            code,
+            body: None,
+            headers: headers.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        };
+        let (action, times) = match self {
+            Self::ErrorBefore => (Action::Status(answer(500, &[])), 1),
+            Self::ErrorAfter => (Action::StatusAfter(answer(500, &[])), 1),
+            Self::ResetBefore => (Action::ResetBefore, 1),
+            // More often than a read is repeated.
+            Self::ResetAfter => (Action::ResetAfter, 4),
+            Self::Unavailable => (Action::Status(answer(503, &[])), 5),
+            Self::NotFound | Self::Missing => (Action::Status(answer(404, &[])), 1),
+            Self::Conflict => (Action::Status(answer(409, &[])), 1),
+            Self::SlowDown => (Action::Status(answer(429, &[("Retry-After", "7")])), 1),
+            Self::TokenExpired => (Action::TokenExpired, 1),
+            Self::RepeatedPage | Self::KubernetesError | Self::KubernetesLost | Self::KubernetesConflict => (Action::RepeatPage, 1),
+        };
+        let mut fault = Fault::new(action).after(at).times(times);
+        match self {
+            // As the table has it: on reads; and, by the same token, on deletions.
+            Self::NotFound => fault = fault.on("GET", ""),
+            Self::Missing => fault = fault.on("DELETE", ""),
+            Self::RepeatedPage => fault = fault.on("GET", ""),
+            _ => {}
+        }
+        world.cloud.faults().add(fault).expect("a fault")
+    }
+}
+
+/// What is created and deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Identity,
+    Network,
+    ProviderNetwork,
+    SecurityGroup,
+    Server,
+}
+
+const IDENTITY: &str = "identity-a";
+/// References in a Server must be UUIDs.
+const NETWORK: &str = "b0000000-0000-4000-8000-00000000000a";
+const GROUP: &str = "b0000000-0000-4000-8000-00000000000b";
+
+impl Subject {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Identity => Kind::Identity,
+            Self::Network | Self::ProviderNetwork => Kind::Network,
+            Self::SecurityGroup => Kind::SecurityGroup,
+            Self::Server => Kind::Server,
+        }
+    }
+
+    fn caller(world: &World, kind: Kind) -> Caller {
+        match kind {
+            Kind::Identity => Caller::new(world, weir_identity::Identities),
+            Kind::Network => Caller::new(world, weir_network::Networks),
+            Kind::SecurityGroup => Caller::new(world, weir_security_group::SecurityGroups),
+            _ => Caller::new(world, weir_server::Servers),
+        }
+    }
+
+    async fn settle(world: &World, kind: Kind, name: &str) {
+        let verdict = drive(world, &Self::caller(world, kind), name).await;
+        let told = world.condition(kind, name).await;
+        assert!(matches!(verdict, Verdict::Settled), "{kind} {name}: {verdict:?}, {told:?}");
+        assert_eq!(told.expect("a condition").0, "Provisioned", "{kind} {name}");
+    }
+
+    /// Makes what the subject needs.
+    pub async fn prepare(self, world: &World) {
+        if self == Self::ProviderNetwork {
+            let vlan = json!({"physicalNetwork": "physnet1", "vlan": {"segments": [{"startId": 100, "endId": 102}]}});
+            world.apply_region(json!({"network": {"providerNetworks": vlan}})).await;
+        }
+        if self != Self::Identity {
+            world.apply(&world::identity(IDENTITY)).await;
+            Self::settle(world, Kind::Identity, IDENTITY).await;
+        }
+        if self == Self::Server {
+            world.apply(&world::network(NETWORK, IDENTITY)).await;
+            Self::settle(world, Kind::Network, NETWORK).await;
+            world.apply(&world::security_group(GROUP, IDENTITY)).await;
+            Self::settle(world, Kind::SecurityGroup, GROUP).await;
+        }
+    }
+
+    fn object(self, world: &World, name: &str) -> serde_json::Value {
+        match self {
+            Self::Identity => world::identity(name),
+            Self::Network | Self::ProviderNetwork => world::network(name, IDENTITY),
+            Self::SecurityGroup => world::security_group(name, IDENTITY),
+            Self::Server => {
+                let cloud = world.cloud.bootstrap();
+                let spec = json!({"flavorID": cloud.flavors[1].0, "image": {"id": cloud.images[0].0},
+                    "networks": [{"id": NETWORK}], "securityGroups": [{"id": GROUP}],
+                    "publicIPAllocation": {"enabled": true}});
+                world::object(Kind::Server, name, &world::links(IDENTITY), spec)
+            }
+        }
+    }
+
+    /// Creates one, and calls its function until it has settled.
+    pub async fn create(self, world: &World, name: &str) {
+        world.apply(&self.object(world, name)).await;
+        Self::settle(world, self.kind(), name).await;
+    }
+
+    /// Calls once more: nothing may be written, anywhere (OWN-4).
+    pub async fn must_rest(self, world: &World, name: &str, told: &str) {
+        // What was asked for is there; what is still being built is let finish.
+        world.cloud.advance(std::time::Duration::from_secs(60));
+        world.settle();
+        let verdict = Self::caller(world, self.kind()).call(name).await;
+        assert!(matches!(verdict, Verdict::Settled), "{told}: {verdict:?}");
+        assert_eq!(world.writes(), (0, 0), "{told}: {:?}", world.cloud.requests().iter().filter(|r| r.effect).collect::<Vec<_>>());
+    }
+
+    /// Deletes one, and calls its function until it has gone.
+    pub async fn delete(self, world: &World, name: &str) {
+        world.delete(self.kind(), name).await;
+        let verdict = drive(world, &Self::caller(world, self.kind()), name).await;
+        let told = world.condition(self.kind(), name).await;
+        assert!(matches!(verdict, Verdict::Gone), "{} {name}: {verdict:?}, {told:?}", self.kind());
+        assert!(world.get(self.kind(), name).await.is_none(), "{} {name} is still there", self.kind());
+    }
+}

@@ -1,0 +1,251 @@
+//! A Kubernetes and an OpenStack, with the custom resources applied and a region ready to be used.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::discovery::ApiResource;
+use kube::{Api, Client, Config};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weir_api::{Kind, crd};
+use weir_kube_sim::KubeSim;
+use weir_openstack_sim::Sim;
+use weir_provider::Provider;
+
+/// Both simulators, and what functions need to be called.
+pub struct World {
+    /// The cloud.
+    pub cloud: Sim,
+    /// The Kubernetes API.
+    pub kubernetes: KubeSim,
+    /// A client of it for the test itself.
+    pub client: Client,
+    /// A client of it for the functions, which tells itself apart by its user agent, [`World::FUNCTION`].
+    pub function_client: Client,
+    /// What functions share in a process.
+    pub provider: Arc<Provider>,
+}
+
+impl World {
+    /// Where all objects are.
+    pub const NAMESPACE: &str = "weir";
+    /// The user agent of functions.
+    pub const FUNCTION: &str = "weir-function";
+    /// The region's name.
+    pub const REGION: &str = "region-a";
+    /// The name of the region's Secret.
+    pub const SECRET: &str = "region-a-credential";
+
+    /// A world whose region is there and has not been looked at.
+    pub async fn new() -> Self {
+        Self::with_cloud(weir_openstack_sim::Config::default()).await
+    }
+
+    /// The same with a cloud of one's own.
+    pub async fn with_cloud(config: weir_openstack_sim::Config) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let cloud = Sim::start(config).await.expect("openstack-sim starts");
+        let kubernetes = KubeSim::start(weir_kube_sim::Config::plain()).await.expect("kube-sim starts");
+        let (client, function_client) = (client(&kubernetes, "test"), client(&kubernetes, Self::FUNCTION));
+        let world = Self { cloud, kubernetes, client, function_client, provider: Arc::new(Provider::default()) };
+        world.prepare().await;
+        world
+    }
+
+    async fn prepare(&self) {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        for definition in crd::all() {
+            definitions.create(&kube::api::PostParams::default(), &definition).await.expect("the CRD is accepted");
+        }
+        self.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": Self::NAMESPACE}})).await;
+        self.apply_secret(|_| {}).await;
+        self.apply_region(json!({})).await;
+    }
+
+    /// Applies the region's Secret, changed by `change`.
+    pub async fn apply_secret(&self, change: impl FnOnce(&mut Value)) {
+        let credential = serde_json::to_value(self.cloud.bootstrap().credential).unwrap();
+        let mut secret = json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": Self::SECRET, "namespace": Self::NAMESPACE}, "stringData": credential});
+        change(&mut secret["stringData"]);
+        self.apply(&secret).await;
+    }
+
+    /// Applies the region, with more in `spec.openstack`.
+    pub async fn apply_region(&self, more: Value) {
+        let mut openstack = json!({
+            "endpoint": self.cloud.bootstrap().endpoint,
+            "serviceAccountSecret": {"namespace": Self::NAMESPACE, "name": Self::SECRET},
+        });
+        merge(&mut openstack, more);
+        let spec = json!({"provider": "openstack", "openstack": openstack});
+        self.apply(&object(Kind::Region, Self::REGION, &[], spec)).await;
+    }
+
+    /// Applies an object, as `kubectl apply --server-side` does, and returns what was stored.
+    pub async fn apply(&self, object: &Value) -> DynamicObject {
+        self.try_apply(object).await.unwrap_or_else(|error| panic!("{object} is refused: {error}"))
+    }
+
+    /// The same, where a refusal is of interest.
+    pub async fn try_apply(&self, object: &Value) -> Result<DynamicObject, kube::Error> {
+        let name = object["metadata"]["name"].as_str().expect("a name");
+        let params = PatchParams::apply("test").force();
+        self.objects(object).patch(name, &params, &Patch::Apply(object)).await
+    }
+
+    /// An object as it is now.
+    pub async fn get(&self, kind: Kind, name: &str) -> Option<DynamicObject> {
+        self.api(kind).get_opt(name).await.expect("kube-sim answers")
+    }
+
+    /// Asks for an object to be deleted.
+    pub async fn delete(&self, kind: Kind, name: &str) {
+        match self.api(kind).delete(name, &DeleteParams::default()).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(error) => panic!("{kind} {name} cannot be deleted: {error}"),
+        }
+    }
+
+    /// Reason and message of an object's `Available`.
+    pub async fn condition(&self, kind: Kind, name: &str) -> Option<(String, String)> {
+        let object = self.get(kind, name).await?;
+        let conditions = object.data["status"]["conditions"].as_array()?;
+        let available = conditions.iter().find(|c| c["type"] == "Available")?;
+        let text = |key: &str| available[key].as_str().unwrap_or_default().to_owned();
+        Some((text("reason"), text("message")))
+    }
+
+    /// Objects of a kind that has a function.
+    pub fn api(&self, kind: Kind) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), Self::NAMESPACE, &resource(kind))
+    }
+
+    fn objects(&self, object: &Value) -> Api<DynamicObject> {
+        let text = |key: &str| object[key].as_str().expect("apiVersion and kind").to_owned();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+        let plural = match kind.as_str() {
+            "Identity" => "identities".to_owned(),
+            "SSHCertificateAuthority" => "sshcertificateauthorities".to_owned(),
+            other => format!("{}s", other.to_lowercase()),
+        };
+        let resource = ApiResource { group: group.into(), version: version.into(), api_version: api_version.clone(), kind, plural };
+        match object["metadata"]["namespace"].as_str() {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        }
+    }
+
+    /// How many resources of each kind the cloud holds that it did not hold when it was new. Without the `default` security
+    /// group that Neutron makes by itself for each project that touches it, and lets only its administrator remove.
+    pub fn made(&self) -> BTreeMap<String, usize> {
+        let fresh = fresh();
+        let beyond = |(kind, count): (String, usize)| {
+            let more = count.saturating_sub(fresh.get(&kind).copied().unwrap_or_default());
+            (more > 0 && kind != "default_security_groups").then_some((kind, more))
+        };
+        self.cloud.counts().into_iter().filter_map(beyond).collect()
+    }
+
+    /// Forgets which requests were made, and lifts all faults.
+    pub fn settle(&self) {
+        self.cloud.faults().clear();
+        self.kubernetes.faults().clear();
+        self.cloud.clear_requests();
+        self.kubernetes.requests().reset();
+    }
+
+    /// How many writes changed something since [`World::settle`], in Kubernetes and in the cloud.
+    pub fn writes(&self) -> (u64, usize) {
+        let cloud = self.cloud.requests().iter().filter(|r| r.effect && !r.path.ends_with("/auth/tokens")).count();
+        (self.kubernetes.requests().changes(|_| true), cloud)
+    }
+}
+
+/// What a cloud holds when nobody has used it.
+fn fresh() -> &'static BTreeMap<String, usize> {
+    static FRESH: std::sync::OnceLock<BTreeMap<String, usize>> = std::sync::OnceLock::new();
+    FRESH.get_or_init(|| {
+        std::thread::spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async { Sim::start(weir_openstack_sim::Config::default()).await.expect("a cloud").counts() })
+        })
+        .join()
+        .expect("counted")
+    })
+}
+
+/// A client of a simulator, with all rights.
+pub fn client(kubernetes: &KubeSim, user_agent: &str) -> Client {
+    let mut config = Config::new(kubernetes.url().parse().expect("a URL"));
+    config.auth_info.token = Some(kubernetes.token().to_owned().into());
+    config.default_namespace = World::NAMESPACE.to_owned();
+    config.headers.push((http::header::USER_AGENT, user_agent.parse().expect("a user agent")));
+    Client::try_from(config).expect("a client")
+}
+
+fn resource(kind: Kind) -> ApiResource {
+    ApiResource {
+        group: kind.group().into(),
+        version: "v1alpha1".into(),
+        api_version: format!("{}/v1alpha1", kind.group()),
+        kind: kind.kubernetes().into(),
+        plural: kind.plural().into(),
+    }
+}
+
+/// An object, labelled as the predecessor labels them, and with `links` to those above it.
+pub fn object(kind: Kind, name: &str, links: &[(&str, &str)], spec: Value) -> Value {
+    let mut labels = json!({
+        "unikorn-cloud.org/name": format!("the-{name}"),
+        "unikorn-cloud.org/organization": "organization-a",
+        "unikorn-cloud.org/project": "project-a",
+    });
+    for (label, value) in links {
+        labels[*label] = json!(value);
+    }
+    json!({
+        "apiVersion": format!("{}/v1alpha1", kind.group()), "kind": kind.kubernetes(),
+        "metadata": {"name": name, "namespace": World::NAMESPACE, "labels": labels}, "spec": spec,
+    })
+}
+
+/// Labels that put an object into the world's region and an identity.
+pub fn links(identity: &str) -> [(&'static str, &str); 2] {
+    [(weir_api::labels::REGION, World::REGION), (weir_api::labels::IDENTITY, identity)]
+}
+
+/// An Identity.
+pub fn identity(name: &str) -> Value {
+    object(Kind::Identity, name, &[(weir_api::labels::REGION, World::REGION)], json!({"provider": "openstack"}))
+}
+
+/// A Network of an identity.
+pub fn network(name: &str, identity: &str) -> Value {
+    let spec = json!({"prefix": "10.20.0.0/24", "dnsNameservers": ["9.9.9.9"],
+        "routes": [{"prefix": "10.30.0.0/16", "nextHop": "10.20.0.9"}]});
+    object(Kind::Network, name, &links(identity), spec)
+}
+
+/// A SecurityGroup of an identity.
+pub fn security_group(name: &str, identity: &str) -> Value {
+    let rules = json!([
+        {"direction": "ingress", "protocol": "tcp", "port": {"number": 22}},
+        {"direction": "ingress", "protocol": "icmp", "cidr": "10.20.0.0/24"},
+    ]);
+    object(Kind::SecurityGroup, name, &links(identity), json!({ "rules": rules }))
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
