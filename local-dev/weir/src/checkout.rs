@@ -96,5 +96,6 @@ pub fn write_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
 /// A path as a person would type it: relative to the current folder when it lies below.
 pub fn short(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(here).unwrap_or(path).display().to_string()
+    let below = path.strip_prefix(&here).ok().filter(|_| here.parent().is_some());
+    below.unwrap_or(path).display().to_string()
 }

@@ -369,3 +369,31 @@ fn kubernetes_and_nats_from_elsewhere_take_the_place_of_ours() {
     home.ok(&["down"]);
     assert!(elsewhere.is_ready());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_may_be_killed_at_once_and_the_sample_can_still_be_deleted() {
+    use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind};
+    use weir_api::Kind;
+
+    let home = Home::new();
+    home.ok(&["up", "--detach"]);
+    for part in home.status()["parts"].as_array().unwrap() {
+        signal(i32::try_from(part["pid"].as_i64().unwrap()).unwrap(), "KILL");
+    }
+    eventually("every part runs again", || {
+        home.status()["parts"].as_array().unwrap().iter().all(|part| part["restarts"] == 1 && part["well"] == true)
+    });
+
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let kubeconfig = kube::config::Kubeconfig::read_from(home.path("run/kubeconfig")).unwrap();
+    let choice = kube::config::KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &choice);
+    let client = kube::Client::try_from(config.await.unwrap()).unwrap();
+    for kind in [Kind::Region, Kind::Identity, Kind::Network, Kind::SecurityGroup, Kind::Server] {
+        let gvk = GroupVersionKind::gvk(kind.group(), "v1alpha1", kind.kubernetes());
+        let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural());
+        let api: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &resource);
+        api.delete_collection(&DeleteParams::default(), &kube::api::ListParams::default()).await.unwrap();
+    }
+    eventually("no object is left", || home.status()["objects"].as_array().is_some_and(Vec::is_empty));
+}
