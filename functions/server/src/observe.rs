@@ -189,12 +189,11 @@ async fn server(
         return Ok(named);
     };
     let nova = session.compute();
-    let found = match &port.device {
-        Some(device) => nova.server(device).await.or_absent().during("looking at the server on our port")?,
-        None => {
-            let building = nova.building_servers().await.during("looking for the server")?;
-            building.into_iter().find(|server| server.name == names.server)
-        }
+    let found = if let Some(device) = &port.device {
+        nova.server(device).await.or_absent().during("looking at the server on our port")?
+    } else {
+        let building = nova.building_servers().await.during("looking for the server")?;
+        building.into_iter().find(|server| server.name == names.server)
     };
     let found = found.filter(|server| !server.status.is_gone()).map(|server| Server::of(&server, names.id));
     Ok(found.filter(ours).or(named))

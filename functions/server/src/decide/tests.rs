@@ -298,7 +298,7 @@ prop_compose! {
         if port.is_none() {
             floating_ips.retain(|ip| !ip.attached);
         }
-        Observed { port, server, floating_ips, ..observed() }
+        Observed { port, floating_ips, server, ..observed() }
     }
 }
 

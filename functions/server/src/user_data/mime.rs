@@ -77,9 +77,12 @@ fn field_name(line: &[u8]) -> Option<&str> {
     plain.then(|| std::str::from_utf8(name).ok()).flatten()
 }
 
+/// Header fields: name and value.
+type Fields<'a> = Vec<(&'a str, String)>;
+
 /// The header fields, folded lines joined, and what comes after the empty line.
-fn headers(data: &[u8]) -> Result<(Vec<(&str, String)>, &[u8]), Malformed> {
-    let mut fields: Vec<(&str, String)> = Vec::new();
+fn headers(data: &[u8]) -> Result<(Fields<'_>, &[u8]), Malformed> {
+    let mut fields = Fields::new();
     let mut at = 0;
     for line in Lines(data) {
         at += line.whole;
@@ -106,12 +109,11 @@ fn parameter(value: &str, wanted: &str) -> Option<String> {
     loop {
         let (name, after) = rest.split_once('=')?;
         let after = after.trim_start();
-        let (content, next) = match after.strip_prefix('"') {
-            Some(quoted) => unquote(quoted)?,
-            None => {
-                let end = after.find(';').unwrap_or(after.len());
-                (after[..end].trim_end().to_owned(), &after[end..])
-            }
+        let (content, next) = if let Some(quoted) = after.strip_prefix('"') {
+            unquote(quoted)?
+        } else {
+            let end = after.find(';').unwrap_or(after.len());
+            (after[..end].trim_end().to_owned(), &after[end..])
         };
         if name.trim().eq_ignore_ascii_case(wanted) {
             return Some(content);

@@ -1,6 +1,6 @@
 //! SSH and user data, as they reach the cloud.
 
-use crate::world::{AUTHORITY, KEY_PAIR, PUBLIC_KEY, SERVER, World};
+use crate::world::{AUTHORITY, KEY_PAIR, PUBLIC_KEY, SERVER, World, authority};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -9,12 +9,7 @@ use weir_function_runtime::worker::Verdict;
 
 async fn world_with_authority(change: &Value) -> World {
     let world = World::start().await;
-    world
-        .create::<crd::SshCertificateAuthority>(json!({
-            "apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "SSHCertificateAuthority",
-            "metadata": {"name": AUTHORITY}, "spec": {"publicKey": format!("{PUBLIC_KEY} ca@example.com")},
-        }))
-        .await;
+    world.create::<crd::SshCertificateAuthority>(authority(&format!("{PUBLIC_KEY} ca@example.com"))).await;
     world.create_server(change).await;
     world
 }

@@ -28,7 +28,7 @@ async fn a_server_is_a_port_a_floating_ip_and_a_server_in_this_order() {
     let port = world.session.network().find_port_by_name(&format!("server-{SERVER}")).await.unwrap().unwrap();
     let server = world.session.compute().find_server_by_name("web").await.unwrap().unwrap();
     for (key, value) in
-        [("app:env", "prod"), ("serverID", SERVER), ("region:server_id", SERVER), ("organizationID", "org")]
+        [("app:env", "prod"), ("serverID", SERVER), ("region:server_id", SERVER), ("organizationID", "organization-a")]
     {
         assert_eq!(server.metadata[key], value, "{key}");
     }
@@ -47,11 +47,11 @@ async fn a_second_pass_writes_nothing() {
     let world = World::settled(&json!({})).await;
     for after in [0, 60] {
         world.cloud.advance(Duration::from_secs(after));
-        world.cluster.requests().reset();
+        world.kubernetes.requests().reset();
         let before = world.cloud.mutations();
         assert_eq!(world.call(SERVER).await, Verdict::Settled);
         assert_eq!(world.cloud.mutations(), before);
-        assert_eq!(world.cluster.requests().changes(|_| true), 0);
+        assert_eq!(world.kubernetes.requests().changes(|_| true), 0);
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a server needs first.
 
-use crate::world::{AUTHORITY, GROUP, NETWORK, PUBLIC_KEY, SERVER, World};
+use crate::world::{AUTHORITY, GROUP, NETWORK, PUBLIC_KEY, SERVER, World, authority, manifest};
 use serde_json::{Value, json};
 use weir_api::crd;
 use weir_function_runtime::worker::Verdict;
@@ -23,11 +23,9 @@ async fn a_server_waits_for_what_is_not_ready_as_the_table_says() {
     world.create_server(&json!({})).await;
     for (available, expect) in reasons {
         for kind in ["network", "group"] {
-            let tell = async |reason: String| {
-                match kind {
-                    "network" => world.tell::<crd::Network>(NETWORK, &reason).await,
-                    _ => world.tell::<crd::SecurityGroup>(GROUP, &reason).await,
-                }
+            let tell = async |reason: String| match kind {
+                "network" => world.tell::<crd::Network>(NETWORK, &reason).await,
+                _ => world.tell::<crd::SecurityGroup>(GROUP, &reason).await,
             };
             match available.as_str() {
                 Some("Provisioned") => continue,
@@ -41,9 +39,9 @@ async fn a_server_waits_for_what_is_not_ready_as_the_table_says() {
             assert_eq!(reason, expect["reason"].as_str().unwrap(), "{available}");
             let end = if reason == "DependencyFailed" { "has failed" } else { "is not ready" };
             let name = if kind == "network" {
-                format!("Network \"net\" ({NETWORK})")
+                format!("Network \"the-{NETWORK}\" ({NETWORK})")
             } else {
-                format!("SecurityGroup \"group\" ({GROUP})")
+                format!("SecurityGroup \"the-{GROUP}\" ({GROUP})")
             };
             assert_eq!(message, format!("{name} {end}"));
             assert_eq!(world.cloud.mutations(), mutations);
@@ -80,12 +78,7 @@ async fn an_authority_is_waited_for_and_held() {
     assert_eq!(world.drive().await, Verdict::Waiting);
     assert_eq!(world.available().await.0, "DependencyNotFound");
     assert_eq!(world.counts(), (0, 0, 0));
-    world
-        .create::<crd::SshCertificateAuthority>(json!({
-            "apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "SSHCertificateAuthority",
-            "metadata": {"name": AUTHORITY}, "spec": {"publicKey": PUBLIC_KEY},
-        }))
-        .await;
+    world.create::<crd::SshCertificateAuthority>(authority(PUBLIC_KEY)).await;
     assert_eq!(world.drive().await, Verdict::Settled);
     assert!(world.holds::<crd::SshCertificateAuthority>(AUTHORITY).await);
     // Marked for deletion it stays as long as the server does, and the server goes on as before.
@@ -106,4 +99,28 @@ async fn references_are_there_before_anything_is_made() {
     assert!(matches!(world.call(SERVER).await, Verdict::Retry { .. }));
     assert_eq!(world.counts().0, 0);
     assert!(world.holds::<crd::Network>(NETWORK).await && world.holds::<crd::SecurityGroup>(GROUP).await);
+}
+
+/// Proves: SRV-9
+#[tokio::test]
+async fn many_servers_hold_and_release_one_network_at_once() {
+    let world = World::start().await;
+    let names: Vec<String> = (0..16).map(|at| format!("d0000000-0000-4000-8000-0000000001{at:02x}")).collect();
+    for (at, name) in names.iter().enumerate() {
+        world.create::<crd::Server>(manifest(name, &format!("web-{at}"), &json!({}), &world.cloud)).await;
+    }
+    let all = || futures::future::join_all(names.iter().map(|name| world.drive_named(name)));
+    assert_eq!(all().await, vec![Verdict::Settled; names.len()]);
+    assert_eq!(world.counts(), (16, 16, 16));
+    let holders = async || {
+        let network = world.get::<crd::Network>(NETWORK).await.unwrap();
+        let group = world.get::<crd::SecurityGroup>(GROUP).await.unwrap();
+        (network.metadata.finalizers.unwrap().len(), group.metadata.finalizers.unwrap().len())
+    };
+    assert_eq!(holders().await, (17, 17), "one of each and the function's own");
+    for name in &names {
+        world.delete::<crd::Server>(name).await;
+    }
+    assert_eq!(all().await, vec![Verdict::Gone; names.len()]);
+    assert_eq!((world.counts(), holders().await), ((0, 0, 0), (1, 1)));
 }

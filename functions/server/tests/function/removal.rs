@@ -1,6 +1,6 @@
 //! Deleting.
 
-use crate::world::{GROUP, NETWORK, SERVER, World};
+use crate::world::{GROUP, IDENTITY, NETWORK, SERVER, World};
 use serde_json::json;
 use std::time::Duration;
 use weir_api::crd;
@@ -72,20 +72,12 @@ async fn a_deletion_needs_neither_status_nor_parents() {
     world.cloud.advance(Duration::from_secs(10));
     world.delete::<crd::Server>(SERVER).await;
     let patch = json!({"status": null});
-    let api: kube::Api<crd::Server> = kube::Api::namespaced(world.client.clone(), "default");
+    let api: kube::Api<crd::Server> = kube::Api::namespaced(world.client.clone(), weir_harness::World::NAMESPACE);
     api.patch_status(SERVER, &kube::api::PatchParams::default(), &kube::api::Patch::Merge(patch)).await.unwrap();
-    for (plural, name) in [("networks", NETWORK), ("securitygroups", GROUP)] {
-        match plural {
-            "networks" => {
-                world.patch::<crd::Network>(name, json!({"metadata": {"finalizers": null}})).await;
-                world.delete::<crd::Network>(name).await;
-            }
-            _ => {
-                world.patch::<crd::SecurityGroup>(name, json!({"metadata": {"finalizers": null}})).await;
-                world.delete::<crd::SecurityGroup>(name).await;
-            }
-        }
-    }
+    world.patch::<crd::Network>(NETWORK, json!({"metadata": {"finalizers": null}})).await;
+    world.delete::<crd::Network>(NETWORK).await;
+    world.patch::<crd::SecurityGroup>(GROUP, json!({"metadata": {"finalizers": null}})).await;
+    world.delete::<crd::SecurityGroup>(GROUP).await;
     assert_eq!(world.drive().await, Verdict::Gone);
     assert_eq!(world.counts(), (0, 0, 0));
 }
@@ -124,7 +116,7 @@ async fn a_deletion_is_done_at_once_when_the_identity_was_never_realised() {
     world.create_server(&json!({})).await;
     world.tell::<crd::Network>(NETWORK, "Provisioning").await;
     assert_eq!(world.drive().await, Verdict::Waiting);
-    world.delete::<crd::OpenstackIdentity>("a0000000-0000-4000-8000-000000000001").await;
+    world.delete::<crd::OpenstackIdentity>(IDENTITY).await;
     world.delete::<crd::Server>(SERVER).await;
     assert_eq!(world.call(SERVER).await, Verdict::Gone);
 }

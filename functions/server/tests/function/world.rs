@@ -4,8 +4,6 @@
 //! The function is called as the worker calls it; what it asks to be called again for is done at once, after the cloud's
 //! clock has been moved on by as long.
 
-use k8s_openapi::api::core::v1::Secret as KubernetesSecret;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -13,19 +11,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fmt::Debug;
-use std::sync::Arc;
-use std::time::Duration;
+use std::ops::Deref;
 use weir_api::conditions::{self, AVAILABLE};
-use weir_api::{Kind, ObjectRef, crd};
-use weir_function_runtime::reconcile::Reconciler;
-use weir_function_runtime::worker::{Call, Handler, Verdict};
-use weir_kube_sim::KubeSim;
-use weir_messages::{Cause, Work};
+use weir_api::{Kind, crd};
+use weir_function_runtime::worker::Verdict;
+use weir_harness::world::{links, object};
+use weir_harness::{Caller, drive};
+use weir_openstack::compute::QuotaSet;
 use weir_openstack::identity::{NewProject, NewUser};
 use weir_openstack::network::{AllocationPool, Gateway, NewNetwork, NewRouter, NewSecurityGroup, NewSubnet};
 use weir_openstack::{ProjectId, Secret, Session};
 use weir_openstack_sim::Sim;
-use weir_provider::{Provider, Region};
+use weir_provider::Region;
 use weir_server::Servers;
 
 /// Names of objects.
@@ -34,25 +31,32 @@ pub const GROUP: &str = "c0000000-0000-4000-8000-000000000001";
 pub const OTHER_GROUP: &str = "c0000000-0000-4000-8000-000000000002";
 pub const SERVER: &str = "d0000000-0000-4000-8000-000000000001";
 pub const AUTHORITY: &str = "e0000000-0000-4000-8000-000000000001";
-const IDENTITY: &str = "a0000000-0000-4000-8000-000000000001";
-const REGION: &str = "a0000000-0000-4000-8000-000000000002";
+/// The identity's.
+pub const IDENTITY: &str = "a0000000-0000-4000-8000-000000000001";
 /// The identity's key pair.
 pub const KEY_PAIR: &str = "unikorn-openstack-provider";
 /// A public key.
 pub const PUBLIC_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILM+rvN+ot98qgEN796jTiQfZfG1KaT0PtFDJ/XFSqti";
 
+/// Simulators, and what is ready in them.
 pub struct World {
-    pub cloud: Sim,
-    pub cluster: KubeSim,
-    pub client: Client,
+    base: weir_harness::World,
     pub region: Region,
     pub project: ProjectId,
     /// The identity's session.
     pub session: Session,
-    reconciler: Reconciler<Servers>,
+    caller: Caller,
 }
 
-/// A spec changed by a merge of its top level.
+impl Deref for World {
+    type Target = weir_harness::World;
+
+    fn deref(&self) -> &Self::Target {
+        &self.base
+    }
+}
+
+/// A Server's manifest, its spec changed by a merge of the top level.
 pub fn manifest(name: &str, display: &str, change: &Value, cloud: &Sim) -> Value {
     let bootstrap = cloud.bootstrap();
     let mut spec = json!({
@@ -69,21 +73,23 @@ pub fn manifest(name: &str, display: &str, change: &Value, cloud: &Sim) -> Value
             value => spec[key] = value.clone(),
         }
     }
-    json!({
-        "apiVersion": "region.unikorn-cloud.org/v1alpha1",
-        "kind": "Server",
-        "metadata": {"name": name, "labels": labels(display)},
-        "spec": spec,
-    })
+    let mut object = object(Kind::Server, name, &links(IDENTITY), spec);
+    object["metadata"]["labels"]["unikorn-cloud.org/name"] = json!(display);
+    object
 }
 
-fn labels(display: &str) -> Value {
+/// An object that another function has been at.
+fn held(kind: Kind, name: &str, spec: Value) -> Value {
+    let mut object = object(kind, name, &links(IDENTITY), spec);
+    object["metadata"]["finalizers"] = json!(["unikorn"]);
+    object
+}
+
+/// An SSHCertificateAuthority's manifest.
+pub fn authority(public_key: &str) -> Value {
     json!({
-        "unikorn-cloud.org/name": display,
-        "unikorn-cloud.org/organization": "org",
-        "unikorn-cloud.org/project": "project",
-        "regions.unikorn-cloud.org/region-id": REGION,
-        "regions.unikorn-cloud.org/identity-id": IDENTITY,
+        "apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "SSHCertificateAuthority",
+        "metadata": {"name": AUTHORITY}, "spec": {"publicKey": public_key},
     })
 }
 
@@ -95,30 +101,23 @@ impl World {
 
     /// The same with a cloud of another kind.
     pub async fn start_with(config: weir_openstack_sim::Config) -> Self {
-        let cloud = Sim::start(config).await.unwrap();
-        cloud.freeze();
-        let cluster = KubeSim::start(weir_kube_sim::Config::plain()).await.unwrap();
-        let mut config = kube::Config::new(cluster.url().parse().unwrap());
-        config.auth_info.token = Some(cluster.token().to_owned().into());
-        let client = Client::try_from(config).unwrap();
-        for definition in crd::all() {
-            let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-            api.create(&PostParams::default(), &definition).await.unwrap();
-        }
-        seed_region(&client, &cloud).await;
-        let provider = Provider::default();
-        let region = provider.region(&client, "default", REGION, uuid::Uuid::new_v4(), &|t| t).await.unwrap();
-        let (project, session) = seed_identity(&client, &region).await;
-        let reconciler = Reconciler::new(Servers, client.clone(), Arc::new(provider));
-        let world = Self { cloud, cluster, client, region, project, session, reconciler };
+        let world = weir_harness::World::with_cloud(config).await;
+        world.cloud.freeze();
+        let (client, name) = (&world.client, weir_harness::World::REGION);
+        let call = uuid::Uuid::new_v4();
+        let region = world.provider.region(client, weir_harness::World::NAMESPACE, name, call, &|t| t).await.unwrap();
+        let (project, session) = seed_identity(client, &region).await;
+        let caller = Caller::new(&world, Servers);
+        let world = Self { base: world, region, project, session, caller };
         world.seed_network().await;
-        world.cloud.clear_requests();
-        world.cluster.requests().reset();
+        world.settle();
         world
     }
 
     async fn seed_network(&self) {
         let session = self.region.manager_in_project(&self.project);
+        let unlimited = QuotaSet { instances: Some(-1), cores: Some(-1), ram: Some(-1), ..QuotaSet::default() };
+        session.compute().set_quotas(&self.project, &unlimited).await.unwrap();
         let neutron = session.network();
         let name = format!("network-{NETWORK}");
         let network =
@@ -141,22 +140,12 @@ impl World {
         let router = NewRouter { name: &name, description: "", gateway: Some(&gateway) };
         let router = neutron.create_router(&router).await.unwrap();
         neutron.add_router_interface(&router.id, &subnet.id).await.unwrap();
-        self.create::<crd::Network>(json!({
-            "apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "Network",
-            "metadata": {"name": NETWORK, "labels": labels("net"), "finalizers": ["unikorn"]},
-            "spec": {"prefix": "10.0.0.0/24"},
-        }))
-        .await;
+        self.create::<crd::Network>(held(Kind::Network, NETWORK, json!({"prefix": "10.0.0.0/24"}))).await;
         self.tell::<crd::Network>(NETWORK, "Provisioned").await;
         for group in [GROUP, OTHER_GROUP] {
             let name = format!("securitygroup-{group}");
             neutron.create_security_group(&NewSecurityGroup { name: &name, description: "" }).await.unwrap();
-            self.create::<crd::SecurityGroup>(json!({
-                "apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "SecurityGroup",
-                "metadata": {"name": group, "labels": labels("group"), "finalizers": ["unikorn"]},
-                "spec": {"rules": []},
-            }))
-            .await;
+            self.create::<crd::SecurityGroup>(held(Kind::SecurityGroup, group, json!({"rules": []}))).await;
             self.tell::<crd::SecurityGroup>(group, "Provisioned").await;
         }
     }
@@ -183,7 +172,7 @@ impl World {
     }
 
     fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
-        Api::namespaced(self.client.clone(), "default")
+        Api::namespaced(self.client.clone(), weir_harness::World::NAMESPACE)
     }
 
     /// The object, if there is one.
@@ -224,23 +213,17 @@ impl World {
 
     /// One call.
     pub async fn call(&self, name: &str) -> Verdict {
-        let object = ObjectRef::new(Kind::Server, "default", name);
-        let work = Work { object, cause: Cause::Changed, attempt: 0, uid: None, resource_version: None, origin: None };
-        self.reconciler.handle(&Call::direct(work)).await
+        self.caller.call(name).await
     }
 
     /// Calls until nothing is left to do or an event has to come, and returns the last verdict.
     pub async fn drive(&self) -> Verdict {
-        let mut after = Duration::ZERO;
-        for _ in 0..40 {
-            self.cloud.advance(after);
-            match self.call(SERVER).await {
-                Verdict::After { delay } => after = delay,
-                Verdict::Retry { after: told } => after = told.unwrap_or(Duration::from_secs(1)),
-                verdict => return verdict,
-            }
-        }
-        panic!("never settled: {:?}", self.available().await);
+        drive(&self.base, &self.caller, SERVER).await
+    }
+
+    /// The same for a Server of another name.
+    pub async fn drive_named(&self, name: &str) -> Verdict {
+        drive(&self.base, &self.caller, name).await
     }
 
     /// Creates the Server and drives it until it is settled.
@@ -280,7 +263,10 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
 {
     let object: K = serde_json::from_value(manifest).unwrap();
-    Api::<K>::namespaced(client.clone(), "default").create(&PostParams::default(), &object).await.unwrap()
+    Api::<K>::namespaced(client.clone(), weir_harness::World::NAMESPACE)
+        .create(&PostParams::default(), &object)
+        .await
+        .unwrap()
 }
 
 async fn tell<K>(client: &Client, name: &str, reason: &str)
@@ -292,34 +278,8 @@ where
         "reason": reason, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
     });
     let patch = json!({"status": {"conditions": [condition]}});
-    let api = Api::<K>::namespaced(client.clone(), "default");
+    let api = Api::<K>::namespaced(client.clone(), weir_harness::World::NAMESPACE);
     api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-}
-
-async fn seed_region(client: &Client, cloud: &Sim) {
-    let bootstrap = cloud.bootstrap();
-    create::<KubernetesSecret>(
-        client,
-        json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "region"},
-            "stringData": serde_json::to_value(&bootstrap.credential).unwrap(),
-        }),
-    )
-    .await;
-    create::<crd::Region>(
-        client,
-        json!({
-            "apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "Region", "metadata": {"name": REGION},
-            "spec": {
-                "provider": "openstack",
-                "openstack": {
-                    "endpoint": bootstrap.endpoint,
-                    "serviceAccountSecret": {"namespace": "default", "name": "region"},
-                },
-            },
-        }),
-    )
-    .await;
 }
 
 async fn seed_identity(client: &Client, region: &Region) -> (ProjectId, Session) {
@@ -343,24 +303,13 @@ async fn seed_identity(client: &Client, region: &Region) -> (ProjectId, Session)
     }
     let session = region.user_in_project(user.clone(), password, &project);
     session.compute().create_keypair(KEY_PAIR, PUBLIC_KEY).await.unwrap();
-    create::<crd::Identity>(
-        client,
-        json!({
-            "apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "Identity",
-            "metadata": {"name": IDENTITY, "labels": labels("identity")}, "spec": {"provider": "openstack"},
-        }),
-    )
-    .await;
+    let object = |kind, spec| object(kind, IDENTITY, &links(IDENTITY), spec);
+    create::<crd::Identity>(client, object(Kind::Identity, json!({"provider": "openstack"}))).await;
     tell::<crd::Identity>(client, IDENTITY, "Provisioned").await;
-    create::<crd::OpenstackIdentity>(
-        client,
-        json!({
-            "apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "OpenstackIdentity",
-            "metadata": {"name": IDENTITY, "labels": labels("identity")},
-            "spec": {"projectID": project, "userID": user, "password": "horse", "sshKeyName": KEY_PAIR},
-        }),
-    )
-    .await;
+    let record = json!({"projectID": project, "userID": user, "password": "horse", "sshKeyName": KEY_PAIR});
+    let mut object = object(Kind::Identity, record);
+    object["kind"] = json!("OpenstackIdentity");
+    create::<crd::OpenstackIdentity>(client, object).await;
     (project, session)
 }
 
