@@ -147,11 +147,15 @@ async fn discovery_comes_in_both_forms_with_an_entity_tag() {
         ("/apis/demo.weir.dev/v1alpha1/nopes", 404, "404 page not found\n"),
         ("/nope", 404, "404 page not found\n"),
         ("/readyz", 200, "ok"),
+        ("/readyz/", 200, "ok"),
     ] {
         let answer = raw.get(path).await;
         assert_eq!((answer.code, answer.text.as_str()), (code, text), "{path}");
     }
     assert_eq!(raw.get("/api/v1/nopes").await.message(), "the server could not find the requested resource");
+    for root in ["/", "//", "/?x"] {
+        assert_eq!(raw.get(root).await.code, 200, "{root}");
+    }
     let index = raw.get("/openapi/v3").await.json();
     let url = index["paths"]["apis/demo.weir.dev/v1alpha1"]["serverRelativeURL"].as_str().unwrap().to_owned();
     let document = raw.get(&url).await;

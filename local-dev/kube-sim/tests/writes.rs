@@ -456,6 +456,20 @@ async fn hostile_bodies_are_bounded() {
             .contains("metadata.annotations: Too long: may not be more than 262144 bytes")
     );
     assert_eq!(raw.send("POST", WIDGETS, &[], &"[".repeat(100_000)).await.code, 400);
+    let odd = json!({"status": "odd"});
+    for path in [
+        "/api/v1/namespaces/demo/status",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.demo.weir.dev/status",
+    ] {
+        let answer = raw.merge(path, &odd).await;
+        assert_eq!(answer.code, 422, "{}", answer.text);
+        assert!(
+            answer.message().contains("json: cannot unmarshal string into Go struct field"),
+            "{}",
+            answer.message()
+        );
+    }
+    assert_eq!(raw.get(WIDGETS).await.code, 200, "still served");
     let form = raw.send("POST", WIDGETS, &[("content-type", "application/x-www-form-urlencoded")], "x=1").await;
     assert_eq!(form.code, 415);
 }

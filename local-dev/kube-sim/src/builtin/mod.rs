@@ -69,10 +69,24 @@ pub fn decode(resource: &Resource, value: &mut Value) -> Result<(), String> {
             Ok(())
         }
         Flavour::Event { .. } => event::decode(value),
-        Flavour::Namespace | Flavour::ServiceAccount | Flavour::Definition | Flavour::Plain | Flavour::Custom(_) => {
-            Ok(())
+        Flavour::Namespace | Flavour::Definition | Flavour::Plain => decode_parts(&resource.kind, value),
+        Flavour::ServiceAccount | Flavour::Custom(_) => Ok(()),
+    }
+}
+
+/// `spec` and `status` are objects where there are any: what comes after relies on it.
+fn decode_parts(kind: &str, value: &mut Value) -> Result<(), String> {
+    let Some(map) = value.as_object_mut() else { return Ok(()) };
+    for (key, of) in [("spec", "Spec"), ("status", "Status")] {
+        match map.get(key) {
+            None | Some(Value::Object(_)) => {}
+            Some(Value::Null) => {
+                map.remove(key);
+            }
+            Some(other) => return Err(wrong(other, &format!("{kind}.{key}"), &format!("v1.{kind}{of}"))),
         }
     }
+    Ok(())
 }
 
 fn drop_nulls(value: &mut Value, key: &str) {

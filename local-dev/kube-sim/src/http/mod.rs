@@ -447,7 +447,9 @@ fn unresourceful(cluster: &Cluster, incomer: &Incomer, plain: Responder) -> Resp
             plain.status(&Status::method_not_allowed())
         }
         Some(value) => match accept(false) {
-            Some(accept) => Responder { accept, pretty: pretty || parts[0] == "version" }.value(200, &value, &[]),
+            Some(accept) => {
+                Responder { accept, pretty: pretty || parts.first() == Some(&"version") }.value(200, &value, &[])
+            }
             None => Responder { accept: Accept { pretty_errors: true, ..Accept::JSON }, pretty }
                 .status(&Status::not_acceptable()),
         },
