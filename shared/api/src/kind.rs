@@ -32,7 +32,9 @@ pub enum Kind {
 
 /// A token that names no [`Kind`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown kind {0:?}; known are: region, identity, network, security-group, server, volume, load-balancer, instance")]
+#[error(
+    "unknown kind {0:?}; known are: region, identity, network, security-group, server, volume, load-balancer, instance"
+)]
 pub struct UnknownKind(pub String);
 
 impl Kind {

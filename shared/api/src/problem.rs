@@ -93,7 +93,9 @@ impl Problem {
     pub fn shown_reason(&self, deleting: bool) -> Reason {
         match (&self.reason, self.consequence) {
             (Some(reason), _) => reason.clone(),
-            (None, Consequence::Yield(_) | Consequence::Await | Consequence::Reread) if deleting => Reason::Deprovisioning,
+            (None, Consequence::Yield(_) | Consequence::Await | Consequence::Reread) if deleting => {
+                Reason::Deprovisioning
+            }
             (None, Consequence::Yield(_) | Consequence::Await | Consequence::Reread) => Reason::Provisioning,
             (None, _) => Reason::Errored,
         }

@@ -24,4 +24,4 @@ pub mod telemetry;
 pub mod timer;
 pub mod worker;
 
-pub use function::{Foothold, Function, Reconciled, Scope};
+pub use function::{Foothold, Function, Object, Scope};
