@@ -51,6 +51,8 @@ pub struct Places {
     pub nats_credentials: Option<PathBuf>,
     /// openstack-sim's address.
     pub openstack: Option<String>,
+    /// The Keystone endpoint that the sample's region leads to.
+    pub cloud: Option<String>,
     /// OpenStack's `clouds.yaml`, for its command-line clients.
     pub clouds: Option<PathBuf>,
     /// The sample with this stack's values filled in.

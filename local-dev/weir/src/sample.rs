@@ -57,6 +57,11 @@ impl Cloud {
         Self::parse(&text).with_context(|| format!("{} does not describe a cloud", path.display()))
     }
 
+    /// Its Keystone.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
     /// Writes the sample for this cloud into a folder.
     pub fn write_sample(&self, folder: &Path) -> anyhow::Result<PathBuf> {
         let path = folder.join("sample.yaml");

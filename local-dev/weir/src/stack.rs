@@ -201,6 +201,7 @@ impl Stack {
         };
         let (sample, clouds) = (cloud.write_sample(&self.state)?, cloud.write_clouds(&self.state)?);
         self.supervisor.update(|record| {
+            record.places.cloud = Some(cloud.endpoint().to_owned());
             record.places.sample = Some(sample);
             record.places.clouds = Some(clouds);
         });

@@ -285,8 +285,8 @@ impl Up<'_> {
         if let Some(file) = &places.nats_credentials {
             rows.push(("", format!(". {}   (user, password; for the program `nats` too)", quoted(file))));
         }
-        if let Some(url) = &places.openstack {
-            rows.push(("OpenStack", format!("{url}/identity/v3")));
+        if let Some(cloud) = &places.cloud {
+            rows.push(("OpenStack", cloud.clone()));
         }
         if let Some(clouds) = &places.clouds {
             rows.push(("", format!("export OS_CLIENT_CONFIG_FILE={} OS_CLOUD=weir", quoted(clouds))));
