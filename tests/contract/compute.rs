@@ -137,7 +137,7 @@ async fn a_server_lives_from_build_to_gone() {
             assert_eq!(addresses[0].addr, port.fixed_ips[0].ip_address);
             assert_eq!(addresses[0].mac.as_deref(), Some(port.mac_address.as_str()));
             let members = compute.find_server_group_by_name("group").await.unwrap().unwrap().members;
-            assert_eq!(members, [id.clone()]);
+            assert_eq!(members, std::slice::from_ref(&id));
 
             refused(compute.start_server(&id).await, Class::Conflict);
             compute.stop_server(&id).await.unwrap();

@@ -6,7 +6,8 @@
 //!
 //! # Running it against a cloud
 //! `tests/contract/prepare-cloud` makes a domain, a project and a user as an administrator (`OS_*` in the environment) and
-//! prints the description to put into a file; `WEIR_CONTRACT_CLOUD` is that file's path, or the JSON itself.
+//! prints the description to put into a file; `WEIR_CONTRACT_CLOUD` is that file's path, or the JSON itself. One test at a
+//! time (`-j 1`) is kind to a small cloud, and necessary where Keystone confuses requests that it answers at the same time.
 //!
 //! # Invariants
 //! - Every test makes a tenant of its own and deletes it with all it holds, also when the test fails.

@@ -63,8 +63,8 @@ async fn a_network_is_built_and_taken_down_in_order_only() {
 /// Proves: NET-2, NET-4
 #[tokio::test]
 async fn a_subnet_s_name_servers_and_routes_are_set_and_cleared_in_place() {
-    on_each_cloud(async |_cloud| {
-        with_tenant(_cloud, async |tenant| {
+    on_each_cloud(async |cloud| {
+        with_tenant(cloud, async |tenant| {
             let network = tenant.member.network();
             let net = tenant.network("network-a").await;
             let subnet = tenant.subnet(&net, "10.31.0.0/24").await;
@@ -184,7 +184,7 @@ async fn a_port_s_groups_and_address_pairs_are_set_and_cleared_in_place() {
                 allowed_address_pairs: std::slice::from_ref(&pair),
             };
             let port = network.create_port(&port).await.unwrap();
-            assert_eq!(port.security_groups, [a.clone()]);
+            assert_eq!(port.security_groups, std::slice::from_ref(&a));
             assert_eq!(port.allowed_address_pairs[0].ip_address, pair.ip_address);
             assert_eq!(port.allowed_address_pairs[0].mac_address.as_deref(), Some(port.mac_address.as_str()));
             assert!(port.fixed_ips[0].ip_address.starts_with("10.31.0."));

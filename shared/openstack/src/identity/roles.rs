@@ -49,7 +49,7 @@ impl Client<'_> {
         self.session.list(request(Method::GET, "role-assignments", &path), "roles", Paging::Keystone).await
     }
 
-    /// Takes the role away. Keystone also deletes every application credential that the user has for the project.
+    /// Takes the role away.
     pub async fn revoke_project_role(&self, project: &ProjectId, user: &UserId, role: &RoleId) -> Result<()> {
         self.session.send(&request(Method::DELETE, "role-assignments", &grant(project, user, role))).await.map(drop)
     }
