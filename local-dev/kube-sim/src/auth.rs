@@ -111,7 +111,7 @@ impl Auth {
     pub fn issue(&self, namespace: &str, name: &str, uid: &str, audiences: &[String], seconds: i64) -> String {
         let now = jiff::Timestamp::now().as_second();
         let claims = json!({
-            "aud": audiences, "exp": now + seconds, "iat": now, "nbf": now, "iss": AUDIENCE,
+            "aud": audiences, "exp": now.saturating_add(seconds), "iat": now, "nbf": now, "iss": AUDIENCE,
             "jti": uuid::Uuid::new_v4().to_string(),
             "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}},
             "sub": format!("system:serviceaccount:{namespace}:{name}"),

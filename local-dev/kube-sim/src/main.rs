@@ -32,7 +32,7 @@ struct Arguments {
     #[arg(long, default_value_t = 0)]
     readiness_delay_ms: u64,
     /// Events kept for each resource
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value_t = 30_000)]
     history: usize,
 }
 

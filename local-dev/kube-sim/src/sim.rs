@@ -33,7 +33,7 @@ pub struct Config {
     pub users: Vec<(String, String)>,
     /// How long a new custom resource answers 429 first. A real server does so for 10 to 100 ms.
     pub readiness_delay: Duration,
-    /// Events kept for each resource; watches from before are told 410.
+    /// Events kept for each resource; watches from before are told 410. Each holds one version of an object: some 10 kB of memory.
     pub history: usize,
 }
 
@@ -47,7 +47,7 @@ impl Default for Config {
             token: None,
             users: Vec::new(),
             readiness_delay: Duration::ZERO,
-            history: 100_000,
+            history: 30_000,
         }
     }
 }

@@ -186,6 +186,15 @@ async fn tokens_decide_who_is_let_in() {
     );
     assert_eq!(alice.get("/_sim/requests").await.code, 403, "the log is the administrator's");
     let token = raw.post("/api/v1/namespaces/demo/serviceaccounts/default/token", &json!({"spec": {}})).await.json();
+    for (seconds, message) in [(60, "less than 10 minutes"), (i64::MAX, "larger than 2^32 seconds")] {
+        let refused = raw
+            .post(
+                "/api/v1/namespaces/demo/serviceaccounts/default/token",
+                &json!({"spec": {"expirationSeconds": seconds}}),
+            )
+            .await;
+        assert!(refused.code == 422 && refused.message().contains(message), "{}", refused.text);
+    }
     let account = Raw::with_token(&sim, token["status"]["token"].as_str());
     let who = account.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review).await.json();
     assert_eq!(who["status"]["userInfo"]["username"], "system:serviceaccount:demo:default");

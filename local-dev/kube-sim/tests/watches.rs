@@ -43,6 +43,8 @@ async fn a_watch_without_a_version_begins_with_what_is_there() {
     assert_eq!(watch.brief(1).await, ["ADDED c"]);
     let mut one = raw.watch(&format!("{WIDGETS}?watch=true&fieldSelector=metadata.name%3Db&resourceVersion=0")).await;
     assert_eq!(one.brief(1).await, ["ADDED b"]);
+    let mut endless = raw.watch(&format!("{WIDGETS}?watch=true&timeoutSeconds={}", i64::MAX)).await;
+    assert_eq!(endless.brief(1).await, ["ADDED a"]);
     let mut old_style = raw.watch(&WIDGETS.replace("/namespaces", "/watch/namespaces")).await;
     assert_eq!(old_style.brief(3).await, ["ADDED a", "ADDED b", "ADDED c"]);
 }

@@ -102,12 +102,21 @@ fn answer(cluster: &Cluster, group: &str, kind: &str, user: Option<&User>, asked
 pub fn token(cluster: &Cluster, target: &Target, body: Body<'_>) -> Result<Answer, Status> {
     const DEFAULT_SECONDS: i64 = 3600;
     const LEAST_SECONDS: i64 = 600;
+    const MOST_SECONDS: i64 = 1 << 32;
     let asked = decode(body)?;
     let resource = &target.resource;
     let Some(account) = cluster.store.get(&resource.table, &target.key()) else {
         return Err(Status::not_found(&resource.group, &resource.plural, &target.name));
     };
     let seconds = asked.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(DEFAULT_SECONDS);
+    if seconds > MOST_SECONDS {
+        let cause = field::invalid(
+            "spec.expirationSeconds",
+            &json!(seconds),
+            "may not specify a duration larger than 2^32 seconds",
+        );
+        return Err(Status::invalid("authentication.k8s.io", "TokenRequest", "", vec![cause]));
+    }
     if seconds < LEAST_SECONDS {
         let cause = field::invalid(
             "spec.expirationSeconds",

@@ -28,6 +28,8 @@ use crate::wire::{self, Form};
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A last bookmark before the watch ends.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+/// A year: longer watches than that are cut to it.
+const LONGEST_SECONDS: u64 = 365 * 86_400;
 /// Events or objects put into one chunk.
 const BATCH: usize = 128;
 
@@ -47,7 +49,11 @@ pub struct WatchOptions {
 impl WatchOptions {
     pub fn parse(query: &Query, newest: u64) -> Result<WatchOptions, Status> {
         const MATCH: &str = "resourceVersionMatch";
-        let timeout = query.integer("timeoutSeconds")?.and_then(|s| u64::try_from(s).ok()).filter(|s| *s > 0);
+        let timeout = query
+            .integer("timeoutSeconds")?
+            .and_then(|s| u64::try_from(s).ok())
+            .filter(|s| *s > 0)
+            .map(|s| s.min(LONGEST_SECONDS));
         let initial = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
         let wanted = query.text(MATCH);
         let mut causes = Vec::new();
@@ -185,7 +191,8 @@ impl Watcher {
                 }
                 Some(Disruption::End { after_ms: 0 }) => return None,
                 Some(Disruption::End { after_ms }) => {
-                    self.deadline = self.deadline.min(Instant::now() + Duration::from_millis(after_ms));
+                    self.deadline =
+                        self.deadline.min(Instant::now() + Duration::from_millis(after_ms).min(self.options.timeout));
                     self.disruption = None;
                 }
                 None => {}
