@@ -86,7 +86,7 @@ impl Cloud<'_> {
                 // Made on the port at once: an attachment that fails leaves nothing behind (SRV-6).
                 let ip =
                     NewFloatingIp { floating_network_id: &network.id, port_id: Some(port), description: &desired.port };
-                let ip = neutron.create_floating_ip(&ip).await.during("creating the floating IP")?;
+                let ip = neutron.create_floating_ip(&ip).await.map_err(|error| no_floating_ip(&error))?;
                 attached(FloatingIp::of(&ip, Some(port), &desired.port))
             }
             Step::AttachFloatingIp(id, port) => {
@@ -162,6 +162,20 @@ fn attached(ip: Option<FloatingIp>) -> Result<Change, Problem> {
         Some(ip) if ip.attached => Ok(Change::FloatingIp(ip)),
         _ => Err(Problem::retry("the cloud has not put the floating IP on the server's port; trying again")),
     }
+}
+
+/// What a floating IP that was not made leads to.
+fn no_floating_ip(error: &Error) -> Problem {
+    let problem = weir_provider::problem(error, "creating the floating IP");
+    if error.class() != Class::NotFound {
+        return problem;
+    }
+    // Neutron does not find a router that leads from the one network to the other.
+    let mut told = Problem::retry(
+        "the cloud has no way from the server's network to the external network, so there can be no public address; trying again",
+    );
+    told.detail = problem.detail;
+    told
 }
 
 /// What a create that failed leads to.

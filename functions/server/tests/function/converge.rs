@@ -8,7 +8,7 @@ use weir_function_runtime::worker::Verdict;
 use weir_openstack::FlavorId;
 use weir_openstack::ImageId;
 use weir_openstack::compute::NewServer;
-use weir_openstack::network::{FloatingIpFilter, NewFloatingIp, PortUpdate};
+use weir_openstack::network::{FloatingIpFilter, Gateway, NewFloatingIp, PortUpdate, RouterUpdate};
 use weir_openstack_sim::{Failure, Fault};
 
 /// Proves: SRV-1, SRV-3, SRV-7, SRV-9
@@ -233,6 +233,24 @@ async fn however_often_attaching_fails_there_is_one_floating_ip() {
 
 /// Proves: SRV-6
 #[tokio::test]
+async fn a_floating_ip_of_the_predecessor_which_wrote_no_description_is_ours() {
+    let world = World::settled(&json!({"publicIPAllocation": null})).await;
+    let neutron = world.session.network();
+    let port = neutron.find_port_by_name(&format!("server-{SERVER}")).await.unwrap().unwrap();
+    let external = world.region.external_network().await.unwrap();
+    let old = NewFloatingIp { floating_network_id: &external.id, port_id: Some(&port.id), description: "" };
+    let old = neutron.create_floating_ip(&old).await.unwrap();
+    world.patch::<crd::Server>(SERVER, json!({"spec": {"publicIPAllocation": {"enabled": true}}})).await;
+    assert_eq!(world.drive().await, Verdict::Settled);
+    assert_eq!(world.server().await.status.unwrap().public_ip, Some(old.floating_ip_address));
+    assert_eq!(world.counts(), (1, 1, 1));
+    world.patch::<crd::Server>(SERVER, json!({"spec": {"publicIPAllocation": {"enabled": false}}})).await;
+    assert_eq!(world.drive().await, Verdict::Settled);
+    assert_eq!(world.counts(), (1, 0, 1));
+}
+
+/// Proves: SRV-6
+#[tokio::test]
 async fn a_foreign_floating_ip_is_reported_and_left_alone() {
     let world = World::settled(&json!({"publicIPAllocation": null})).await;
     let neutron = world.session.network();
@@ -313,6 +331,26 @@ async fn a_pinned_server_runs_on_its_host_in_the_identitys_project() {
     world.delete::<crd::Server>(SERVER).await;
     assert_eq!(world.drive().await, Verdict::Gone);
     assert_eq!(world.counts(), (0, 0, 0));
+}
+
+/// Proves: SRV-6
+#[tokio::test]
+async fn without_a_way_out_the_owner_is_told_and_it_recovers() {
+    let world = World::start().await;
+    let neutron = world.region.manager_in_project(&world.project);
+    let router = neutron.network().find_router_by_name(&format!("network-{NETWORK}")).await.unwrap().unwrap();
+    let closed = RouterUpdate { gateway: Some(None) };
+    neutron.network().update_router(&router.id, &closed).await.unwrap();
+    world.create_server(&json!({})).await;
+    assert!(matches!(world.call(SERVER).await, Verdict::Retry { .. }));
+    let (reason, message) = world.available().await;
+    assert_eq!(reason, "Errored");
+    assert!(message.contains("external network"), "{message}");
+    let external = world.region.external_network().await.unwrap();
+    let gateway = Gateway { network_id: external.id };
+    neutron.network().update_router(&router.id, &RouterUpdate { gateway: Some(Some(&gateway)) }).await.unwrap();
+    assert_eq!(world.drive().await, Verdict::Settled);
+    assert_eq!(world.counts(), (1, 1, 1));
 }
 
 #[tokio::test]

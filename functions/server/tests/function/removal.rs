@@ -124,17 +124,19 @@ async fn a_deletion_is_done_at_once_when_the_identity_was_never_realised() {
 /// Proves: OWN-8
 #[tokio::test]
 async fn an_object_is_not_released_while_a_look_finds_something() {
-    let world = World::settled(&json!({})).await;
-    world.cloud.advance(Duration::from_secs(10));
-    world.delete::<crd::Server>(SERVER).await;
-    // Deletes are answered as if they had worked, and do nothing.
-    world.cloud.faults().add(Fault::status(204).on("DELETE", ".*")).unwrap();
-    for _ in 0..3 {
-        assert_ne!(world.call(SERVER).await, Verdict::Gone);
+    for path in ["/servers/", "/floatingips/", "/ports/"] {
+        let world = World::settled(&json!({})).await;
         world.cloud.advance(Duration::from_secs(10));
+        world.delete::<crd::Server>(SERVER).await;
+        // A deletion is answered as if it had worked, and does nothing.
+        world.cloud.faults().add(Fault::status(204).on("DELETE", path)).unwrap();
+        for _ in 0..3 {
+            assert_ne!(world.call(SERVER).await, Verdict::Gone, "{path}");
+            world.cloud.advance(Duration::from_secs(10));
+        }
+        assert!(world.get::<crd::Server>(SERVER).await.is_some(), "{path}");
+        world.cloud.faults().clear();
+        assert_eq!(world.drive().await, Verdict::Gone, "{path}");
+        assert_eq!(world.counts(), (0, 0, 0), "{path}");
     }
-    assert!(world.get::<crd::Server>(SERVER).await.is_some());
-    world.cloud.faults().clear();
-    assert_eq!(world.drive().await, Verdict::Gone);
-    assert_eq!(world.counts(), (0, 0, 0));
 }
