@@ -37,6 +37,8 @@
 //! - The crate knows nothing of Kubernetes and nothing of Weir's names; it finds what it is asked to find.
 //! - Creates do not look first; that is the caller's step, because what "already there" means is the caller's to decide.
 
+#![warn(missing_docs)]
+
 pub mod auth;
 pub mod block_storage;
 pub mod catalog;
