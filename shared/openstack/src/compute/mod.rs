@@ -5,14 +5,14 @@ mod keypairs;
 mod quotas;
 mod server_groups;
 mod servers;
+mod state;
 
 pub use flavors::Flavor;
 pub use keypairs::Keypair;
 pub use quotas::QuotaSet;
 pub use server_groups::ServerGroup;
-pub use servers::{
-    Address, Attach, Fault, FlavorRef, ImageRef, NewServer, Observed, PowerState, Reboot, Server, ServerStatus,
-};
+pub use servers::{Address, Attach, Fault, FlavorRef, NewServer, Reboot, Server};
+pub use state::{ImageRef, Observed, PowerState, ServerStatus};
 
 use http::Method;
 
