@@ -3,16 +3,21 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Writes a file that only its owner can read.
-pub fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Options for a file that only its owner can read, once it is created by them.
+pub fn private() -> std::fs::OpenOptions {
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.create(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt as _;
         options.mode(0o600);
     }
-    let mut file = options.open(path)?;
+    options
+}
+
+/// Writes a file that only its owner can read.
+pub fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = private().write(true).truncate(true).open(path)?;
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;

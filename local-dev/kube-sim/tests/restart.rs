@@ -104,6 +104,23 @@ fn spawn(dir: &std::path::Path) -> (Killed, String) {
 }
 
 #[tokio::test]
+async fn a_sigterm_ends_the_process_well_also_with_a_watch_open_and_leaves_no_readable_secrets() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let dir = tempfile::tempdir().unwrap();
+    let (mut child, url) = spawn(dir.path());
+    let http = reqwest::Client::new();
+    let watch = http.get(format!("{url}/api/v1/namespaces?watch=1")).bearer_auth("secret").send().await.unwrap();
+    assert_eq!(watch.status(), 200);
+    assert!(Command::new("kill").arg(child.0.id().to_string()).status().unwrap().success());
+    let status = tokio::task::spawn_blocking(move || child.0.wait().unwrap()).await.unwrap();
+    assert_eq!(status.code(), Some(0));
+    for file in ["journal.jsonl", "token"] {
+        assert_eq!(std::fs::metadata(dir.path().join(file)).unwrap().permissions().mode() & 0o777, 0o600, "{file}");
+    }
+}
+
+#[tokio::test]
 async fn what_was_acknowledged_survives_a_sigkill() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let dir = tempfile::tempdir().unwrap();

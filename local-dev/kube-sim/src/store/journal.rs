@@ -4,10 +4,12 @@
 //! A change is handed to the operating system before it is acknowledged, so it survives a SIGKILL (not a power cut: there is no fsync,
 //! since this is a simulator). A last line that is torn is ignored, since nobody was told that it had happened.
 //!
+//! Both hold Secrets, and only their owner can read them.
+//!
 //! A snapshot is written beside the old one and renamed over it; the journal is cut only afterwards. A crash in between leaves journal
 //! lines that the snapshot already holds; they are recognised by their revision and skipped.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -90,7 +92,7 @@ impl Journal {
         std::fs::create_dir_all(dir).map_err(|source| Error::Io { path: dir.into(), source })?;
         let journal_path = dir.join(JOURNAL);
         let io = |source| Error::Io { path: journal_path.clone(), source };
-        let file = OpenOptions::new().create(true).append(true).open(&journal_path).map_err(io)?;
+        let file = crate::files::private().append(true).open(&journal_path).map_err(io)?;
         // Released by the operating system when the process dies, however it does.
         file.try_lock().map_err(|error| match error {
             std::fs::TryLockError::WouldBlock => Error::InUse { path: dir.into() },
@@ -142,7 +144,7 @@ impl Journal {
     /// Writes the whole state and starts the journal anew.
     pub fn snapshot(&mut self, revision: u64, records: impl Iterator<Item = Record>) -> io::Result<()> {
         let temporary = self.dir.join("snapshot.tmp");
-        let mut out = BufWriter::new(File::create(&temporary)?);
+        let mut out = BufWriter::new(crate::files::private().write(true).truncate(true).open(&temporary)?);
         serde_json::to_writer(&mut out, &SnapshotHeader { revision })?;
         out.write_all(b"\n")?;
         // Oldest first: replay rebuilds each table's floor from the order.
