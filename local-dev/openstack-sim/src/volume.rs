@@ -93,11 +93,11 @@ fn quotas(world: &mut World, caller: &Caller, project: &str, request: &Request) 
                     continue;
                 }
                 if !DEFAULTS.iter().any(|(name, _)| name == key) {
-                    return Err(Error::bad(format!("Bad key(s) in quota set: {key}")));
+                    return Err(Error::bad(format!("Invalid input received: Bad key(s) in quota set: {key}")));
                 }
                 let number = value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
                 let number = number.filter(|number| (-1..=0x7FFF_FFFF).contains(number));
-                let invalid = || Error::invalid(key, value, &format!("{value} is less than the minimum of -1"));
+                let invalid = || Error::bad(format!("{key} must be >= -1"));
                 set.insert(key.clone(), number.ok_or_else(invalid)?);
             }
             let reply = Reply::json(200, view(Some(&set), None));

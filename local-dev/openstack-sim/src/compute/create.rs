@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use base64::Engine;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -146,11 +145,20 @@ pub(super) fn create(world: &mut World, context: &Context) -> Result {
             return Err(Error::bad(format!("Compute host {host} could not be found.")));
         }
     }
+    let zone = text("availability_zone")?;
+    if zone.as_deref().is_some_and(|zone| zone != "nova" && !zone.starts_with("nova:")) {
+        return Err(Error::bad("The requested availability zone is not available"));
+    }
+    let tags = tags(body.get("tags"))?;
     let metadata = metadata(body.get("metadata").and_then(Value::as_object).unwrap_or(&Map::new()))?;
     quotas::check_metadata(world, context.project(), metadata.len())?;
     let group = find_group(world, context, &whole)?;
     let groups = security_groups(world, context, &body)?;
-    let outcome = outcome(world, &metadata, false);
+    let mut outcome = outcome(world, &metadata, false);
+    if needs_external(world, context, body.get("networks")) {
+        // Nova takes the request and finds out on the host.
+        outcome = Outcome::Spawn;
+    }
     quotas::check_server(world, context.project(), &flavor)?;
     let id = new_id();
     let nics = plug(world, context, body.get("networks"), &groups)?;
@@ -166,10 +174,10 @@ pub(super) fn create(world: &mut World, context: &Context) -> Result {
         flavor,
         image: image_ref,
         metadata,
-        tags: body.get("tags").and_then(|tags| serde_json::from_value(tags.clone()).ok()).unwrap_or_default(),
+        tags,
         key_name,
         config_drive: body.get("config_drive").is_some_and(|value| value == true || value == "true" || value == "True"),
-        availability_zone: text("availability_zone")?,
+        availability_zone: zone,
         security_groups: groups,
         nics,
         group,
@@ -204,6 +212,17 @@ pub(super) fn create(world: &mut World, context: &Context) -> Result {
     Ok(Reply::json(202, answer).with("Location", location))
 }
 
+fn tags(value: Option<&Value>) -> Result<Vec<String>> {
+    let Some(value) = value else { return Ok(Vec::new()) };
+    let wrong = || Error::invalid("tags", value, "is not a list of tags");
+    let tags: Vec<String> = serde_json::from_value(value.clone()).map_err(|_| wrong())?;
+    let good = |tag: &String| (1..=60).contains(&tag.chars().count()) && !tag.contains([',', '/']);
+    if let Some(bad) = tags.iter().find(|tag| !good(tag)) {
+        return Err(Error::invalid("tags", &json!(bad), &format!("'{bad}' does not match '^[^,/]*$'")));
+    }
+    if tags.len() > 50 { Err(wrong()) } else { Ok(tags) }
+}
+
 /// A body by its keys: its values may be secret.
 fn shape(body: &Map<String, Value>) -> Vec<&String> {
     body.keys().collect()
@@ -218,10 +237,7 @@ fn check_user_data(user_data: Option<&str>) -> Result<()> {
     if text.len() > 65_535 {
         return Err(Error::bad("Invalid input for field/attribute user_data. The value is too long"));
     }
-    let packed: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
-    if base64::engine::general_purpose::STANDARD.decode(packed).is_err() {
-        return Err(Error::bad("Invalid input for field/attribute user_data. The value is not a 'base64'"));
-    }
+    // What is no base64 is skipped when Nova decodes it, so any text passes.
     Ok(())
 }
 
@@ -275,7 +291,7 @@ fn plug(world: &mut World, context: &Context, networks: Option<&Value>, groups: 
     let asked: Vec<Value> = match networks {
         Some(Value::String(text)) if text == "none" => return Ok(Vec::new()),
         Some(Value::Array(list)) => list.clone(),
-        None | Some(Value::String(_)) => {
+        None | Some(Value::String(_)) if networks.is_none_or(|networks| networks == "auto") => {
             let mine = world.data.network.networks.linked(&format!("project:{project}"));
             let mine: Vec<Value> = mine.map(|network| json!({"uuid": network.base.id})).collect();
             if mine.len() > 1 {
@@ -283,7 +299,12 @@ fn plug(world: &mut World, context: &Context, networks: Option<&Value>, groups: 
             }
             mine
         }
-        Some(other) => return Err(Error::invalid("networks", other, "is not valid")),
+        other => {
+            let other = other.unwrap_or(&Value::Null);
+            let problem =
+                format!("{} is not valid under any of the given schemas", other.to_string().replace('"', "'"));
+            return Err(Error::invalid("networks", other, &problem));
+        }
     };
     let mut nics: Vec<Nic> = Vec::new();
     // Everything is checked before anything is made.
@@ -302,13 +323,7 @@ fn plug(world: &mut World, context: &Context, networks: Option<&Value>, groups: 
             (None, Some(network)) => {
                 let row = world.data.network.networks.get(network);
                 let row = row.filter(|row| row.shared || row.external || context.owns(&row.base.project_id));
-                let row = row.ok_or_else(|| Error::bad(format!("Network {network} could not be found.")))?;
-                if row.external && !row.shared && !context.caller.is_admin() {
-                    return Err(Error::new(
-                        403,
-                        format!("It is not allowed to create an interface on external network {network}"),
-                    ));
-                }
+                row.ok_or_else(|| Error::bad(format!("Network {network} could not be found.")))?;
                 if world.data.network.subnets.count(&format!("network:{network}")) == 0 {
                     return Err(Error::bad(format!(
                         "Network {network} requires a subnet in order to boot instances on."
@@ -330,6 +345,13 @@ fn plug(world: &mut World, context: &Context, networks: Option<&Value>, groups: 
         nics.push(nic);
     }
     Ok(nics)
+}
+
+/// Whether a server asks for a network that only administrators plug servers into.
+fn needs_external(world: &World, context: &Context, networks: Option<&Value>) -> bool {
+    let asked = networks.and_then(Value::as_array).into_iter().flatten().filter_map(|wish| wish["uuid"].as_str());
+    let mut networks = asked.filter_map(|id| world.data.network.networks.get(id));
+    !context.caller.is_admin() && networks.any(|network| network.external && !network.shared)
 }
 
 /// How a build or a rebuild will end: as the metadata or a fault wants it.

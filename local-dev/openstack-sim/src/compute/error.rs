@@ -23,7 +23,7 @@ impl Error {
 
     /// A value in a body that the schema does not allow.
     pub fn invalid(attribute: &str, value: &Value, problem: &str) -> Self {
-        let mut value = value.to_string();
+        let mut value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         if value.len() > 256 {
             value = format!("{}…", value.chars().take(256).collect::<String>());
         }

@@ -125,6 +125,9 @@ pub(super) fn route(world: &mut World, context: &Context, method: &str, rest: &[
             if !context.caller.manages_project(world, project) {
                 return Err(Error::policy("os_compute_api:os-quota-sets:update"));
             }
+            if !world.data.identity.projects.contains(project) {
+                return Err(Error::bad(format!("Project ID {project} is not a valid project.")));
+            }
             update(world, context, project)?
         }
         ("DELETE", [project]) => {

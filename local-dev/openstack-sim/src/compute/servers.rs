@@ -24,7 +24,6 @@ pub(super) fn page(world: &World, context: &Context, key: &str, rows: Vec<(&str,
     let limit = match request.param("limit") {
         None => largest,
         Some(text) => match text.parse::<usize>() {
-            Ok(0) => largest,
             Ok(limit) => limit.min(largest),
             Err(_) => {
                 return Err(Error::bad(format!(
@@ -167,6 +166,30 @@ const FILTERS: [&str; 26] = [
 const SORT_KEYS: [&str; 8] =
     ["created_at", "updated_at", "display_name", "uuid", "vm_state", "task_state", "launched_at", "image_ref"];
 
+const STATUSES: [&str; 21] = [
+    "ACTIVE",
+    "BUILD",
+    "DELETED",
+    "ERROR",
+    "HARD_REBOOT",
+    "MIGRATING",
+    "PASSWORD",
+    "PAUSED",
+    "REBOOT",
+    "REBUILD",
+    "RESCUE",
+    "RESIZE",
+    "REVERT_RESIZE",
+    "SHELVED",
+    "SHELVED_OFFLOADED",
+    "SHUTOFF",
+    "SOFT_DELETED",
+    "SUSPENDED",
+    "UNKNOWN",
+    "VERIFY_RESIZE",
+    "STOPPED",
+];
+
 /// The name filter: an unanchored regular expression. The database compares without case and takes `|` for itself;
 /// servers the scheduler still has are compared in Nova, with case.
 struct NameFilter {
@@ -209,7 +232,21 @@ fn list(world: &World, context: &Context, detail: bool) -> Result {
             "Invalid input for query parameters sort_key. Value: {key}. '{key}' is not one of {known}"
         )));
     }
-    let all = request.param("all_tenants").is_some_and(|value| !matches!(value, "0" | "False" | "false"));
+    let flags = ["0", "1", "f", "false", "n", "no", "off", "on", "t", "true", "y", "yes"];
+    if let Some(odd) = request
+        .param("all_tenants")
+        .filter(|value| !value.is_empty() && !flags.contains(&value.to_lowercase().as_str()))
+    {
+        let known = format!("{flags:?}").replace('"', "'");
+        let known = known.trim_matches(['[', ']']);
+        return Err(Error::bad(format!("Unrecognized value '{odd}', acceptable values are: {known}")));
+    }
+    if request.param("sort_dir").is_some_and(|dir| dir != "asc" && dir != "desc") {
+        return Err(Error::bad("Invalid input received: Unknown sort direction, must be 'desc' or 'asc'"));
+    }
+    let all = request
+        .param("all_tenants")
+        .is_some_and(|value| !matches!(value.to_lowercase().as_str(), "0" | "f" | "false" | "n" | "no" | "off"));
     if all && !context.caller.is_admin() {
         return Err(Error::policy("os_compute_api:servers:index:get_all_tenants"));
     }
@@ -220,6 +257,9 @@ fn list(world: &World, context: &Context, detail: bool) -> Result {
     let mine = (!all).then(|| store.linked(&link).rev());
     let now = world.clock.now();
     let statuses: Vec<String> = request.params("status").map(str::to_uppercase).collect();
+    if context.version >= Version(38) && statuses.iter().any(|status| !STATUSES.contains(&status.as_str())) {
+        return Err(Error::bad("Invalid status value"));
+    }
     let wanted = |server: &&Server| {
         let is = |key: &str, have: &str| request.param(key).is_none_or(|wanted| wanted == have);
         // A deleted server is shown for a moment by its id, but in no list.

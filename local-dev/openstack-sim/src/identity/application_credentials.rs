@@ -88,17 +88,16 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
             for role in asked {
                 let found = match (role["id"].as_str(), role["name"].as_str()) {
                     (Some(id), _) => store.roles.get(id).ok_or_else(|| Error::not_found("role", id))?,
-                    (None, Some(name)) => {
-                        store.roles.linked(&name_link("", name)).next().ok_or_else(|| Error::not_found("role", name))?
-                    }
+                    (None, Some(name)) => store
+                        .roles
+                        .linked(&name_link("", name))
+                        .next()
+                        .ok_or_else(|| Error::new(404, format!("Role {name} is not defined")))?,
                     (None, None) => return Err(Error::invalid("roles", role, "'id' is a required property")),
                 };
                 if !held.contains(&found.id) {
-                    let message = format!(
-                        "Invalid application credential: Could not find role assignment with role: {}, user or group: {}, \
-                         project, domain, or system: {project}.",
-                        found.id, caller.user
-                    );
+                    let message =
+                        "Invalid application credential: Cannot create an application credential with unassigned role";
                     return Err(Error::new(400, message));
                 }
                 roles.push(found.id.clone());

@@ -62,6 +62,12 @@ impl Caller {
         self.is_admin() || (self.domain() == Some(domain) && self.has(role))
     }
 
+    /// The domain that an administrator's new things go to when none is named.
+    pub fn own_domain(&self, world: &World) -> Option<String> {
+        let project = self.project().filter(|_| self.is_admin()).and_then(|id| world.data.identity.projects.get(id));
+        project.map(|project| project.domain_id.clone())
+    }
+
     /// Whether the caller may list what is in some domain.
     pub fn reads_a_domain(&self) -> bool {
         self.is_admin() || (self.domain().is_some() && self.has("reader"))
@@ -168,6 +174,16 @@ fn judge(world: &World, token: &str) -> Option<Caller> {
     })
 }
 
+/// Why Keystone itself refuses a token: one whose project is gone is told so.
+pub(super) fn refusal(world: &World, request: &Request) -> Error {
+    let store = &world.data.identity;
+    let token = request.header("x-auth-token").and_then(|token| store.tokens.get(&hash(token)));
+    match token.and_then(|token| token.scope.as_ref()) {
+        Some(Target::Project(id)) if !store.projects.contains(id) => Error::not_found("project", id),
+        _ => Error::unauthorized(),
+    }
+}
+
 /// Ends the token a request carries, and says whether there was one.
 pub(crate) fn revoke(world: &mut World, request: &Request) -> bool {
     let Some(token) = request.header("x-auth-token").map(hash) else { return false };
@@ -186,12 +202,17 @@ pub(super) fn revoke_user(world: &mut World, user: &str) {
 /// `POST /auth/tokens`.
 pub(super) fn issue(world: &mut World, request: &Request) -> Result {
     let body = request.json().ok_or_else(Error::malformed)?;
-    let identity = &body["auth"]["identity"];
+    let Some(auth) = body.get("auth") else { return Err(Error::expecting("auth", "request body")) };
+    let identity = &auth["identity"];
     let methods: Vec<String> = match identity["methods"].as_array() {
         Some(methods) => methods.iter().filter_map(|method| method.as_str().map(str::to_owned)).collect(),
-        None => return Err(Error::new(400, "Invalid input for field 'auth': 'identity' is a required property")),
+        None if identity.is_null() => return Err(Error::new(400, "'identity' is a required property")),
+        None => return Err(Error::new(400, "Invalid input for field 'identity': 'methods' is a required property")),
     };
-    let scope = &body["auth"]["scope"];
+    let scope = &auth["scope"];
+    if let Some(method) = methods.iter().find(|method| identity.get(method.as_str()).is_none()) {
+        return Err(Error::expecting(method, "identity"));
+    }
     let (user, target, application_credential) = match methods.first().map(String::as_str) {
         Some("password") => {
             let asked = &identity["password"]["user"];
@@ -204,16 +225,20 @@ pub(super) fn issue(world: &mut World, request: &Request) -> Result {
         }
         Some("token") => {
             let given = identity["token"]["id"].as_str().unwrap_or_default();
-            let caller = judge(world, given).ok_or_else(Error::unauthorized)?;
+            let caller = judge(world, given).ok_or_else(Error::no_token)?;
             let user = world.data.identity.users.get(&caller.user).ok_or_else(Error::unauthorized)?;
             (caller.user.clone(), find_scope(world, scope, user)?, None)
         }
         Some("application_credential") => {
             if !scope.is_null() {
-                return Err(Error::forbidden("Application credentials cannot request a scope."));
+                let problem = "Application credentials cannot request a scope.";
+                return Err(Error::new(401, format!("Error authenticating with application credential: {problem}")));
             }
             let (user, project, id) =
                 find_credential(world, &identity["application_credential"]).ok_or_else(Error::unauthorized)?;
+            if !world.data.identity.projects.contains(&project) {
+                return Err(Error::not_found("project", &project));
+            }
             (user, Some(Target::Project(project)), Some(id))
         }
         _ => return Err(Error::unauthorized()),
@@ -327,7 +352,7 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, path: &[&s
     match (method, path) {
         ("GET" | "HEAD", ["auth", "tokens"]) => {
             let subject = request.header("x-subject-token").unwrap_or_default().to_owned();
-            let row = judge(world, &subject).ok_or_else(|| Error::not_found("token", "unknown token"))?;
+            let row = judge(world, &subject).ok_or_else(Error::no_token)?;
             if row.user != caller.user && !caller.is_admin() && !caller.has("service") {
                 return Err(Error::forbidden("identity:validate_token"));
             }
@@ -336,7 +361,7 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, path: &[&s
         }
         ("DELETE", ["auth", "tokens"]) => {
             let subject = request.header("x-subject-token").unwrap_or_default();
-            let row = judge(world, subject).ok_or_else(|| Error::not_found("token", "unknown token"))?;
+            let row = judge(world, subject).ok_or_else(Error::no_token)?;
             if row.user != caller.user && !caller.is_admin() {
                 return Err(Error::forbidden("identity:revoke_token"));
             }

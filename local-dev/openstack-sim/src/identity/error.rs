@@ -29,7 +29,22 @@ impl Error {
         Self::new(404, format!("Could not find {kind}: {id}."))
     }
 
+    pub fn no_token() -> Self {
+        Self::new(404, "Could not recognize Fernet token")
+    }
+
+    pub fn expecting(attribute: &str, place: &str) -> Self {
+        Self::new(
+            400,
+            format!(
+                "Expecting to find {attribute} in {place}. The server could not comply with the request since it is either \
+                 malformed or otherwise incorrect. The client is assumed to be in error."
+            ),
+        )
+    }
+
     pub fn invalid(attribute: &str, value: &serde_json::Value, problem: &str) -> Self {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         Self::new(400, format!("Invalid input for field/attribute {attribute}. Value: {value}. {problem}"))
     }
 

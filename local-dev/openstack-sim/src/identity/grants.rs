@@ -123,7 +123,11 @@ fn permitted(world: &World, caller: &Caller, role: &str, domain: &str, user: &st
 
 fn one(world: &mut World, caller: &Caller, method: &str, on: (&str, &str), user: &str, role: &str) -> Result {
     let (target, domain) = find_target(world, on.0, on.1)?;
-    if method != "DELETE" && !world.data.identity.users.contains(user) {
+    let known = world.data.identity.users.contains(user);
+    if method == "DELETE" && !known && !caller.is_admin() {
+        return Err(Error::forbidden("identity:revoke_grant"));
+    }
+    if method != "DELETE" && !known {
         return Err(Error::not_found("user", user));
     }
     let (needs, action) = match method {
@@ -134,6 +138,9 @@ fn one(world: &mut World, caller: &Caller, method: &str, on: (&str, &str), user:
     };
     permitted(world, caller, needs, &domain, user, action)?;
     let name = world.data.identity.roles.get(role).map(|row| row.name.clone());
+    if name.is_none() {
+        return Err(Error::not_found("role", role));
+    }
     // A domain's manager hands out these and no others.
     let grantable = |name: &str| {
         matches!(name, "manager" | "member" | "reader")
@@ -141,9 +148,6 @@ fn one(world: &mut World, caller: &Caller, method: &str, on: (&str, &str), user:
     };
     if needs == "manager" && !caller.is_admin() && !name.as_deref().is_some_and(grantable) {
         return Err(Error::forbidden(action));
-    }
-    if name.is_none() {
-        return Err(Error::not_found("role", role));
     }
     let grant = Grant { user: user.to_owned(), target, role: role.to_owned() };
     let store = &mut world.data.identity;

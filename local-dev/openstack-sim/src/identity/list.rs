@@ -49,7 +49,12 @@ pub(super) fn page(world: &World, request: &Request, key: &str, attributes: &[&s
         let marker = rows.last().and_then(|row| row["id"].as_str()).unwrap_or_default();
         next = json!(format!("{base}?{}", request.query_for_page(limit, marker, false)));
     }
-    Reply::json(200, json!({key: rows, "links": {"next": next, "self": itself, "previous": null}}))
+    let truncated = !next.is_null();
+    let mut body = json!({key: rows, "links": {"next": next, "self": itself, "previous": null}});
+    if truncated {
+        body["truncated"] = json!(true);
+    }
+    Reply::json(200, body)
 }
 
 fn tags_match(row: &Value, request: &Request) -> bool {
@@ -96,7 +101,7 @@ pub(super) fn name(map: &Map<String, Value>, within: &str, longest: usize) -> Re
         return Err(Error::invalid("name", &json!(name), "'' should be non-empty"));
     }
     if name.chars().count() > longest {
-        return Err(Error::invalid("name", &json!(name), "is too long"));
+        return Err(Error::invalid("name", &json!(name), &format!("'{name}' is too long")));
     }
     Ok(Some(name))
 }

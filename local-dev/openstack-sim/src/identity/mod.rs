@@ -4,7 +4,7 @@
 //! what its user is granted *now*, and dies with its user, project, application credential or the user's password.
 //! Passwords, secrets and tokens are kept as hashes only.
 //!
-//! Caveats: no groups, no federation, no trusts, no project trees, no role inheritance. A domain's manager gets 403 for
+//! Caveats: no groups, no federation, no trusts, no project trees, role inheritance for the region's own role only. A domain's manager gets 403 for
 //! a user or project that does not exist, as the real policy gives when it has no target to look at.
 
 mod application_credentials;
@@ -257,7 +257,7 @@ fn route(world: &mut World, rest: &[&str], request: &Request) -> Result {
     if let ("POST", ["auth", "tokens"]) = (method, path) {
         return auth::issue(world, request);
     }
-    let caller = authenticate(world, request).ok_or_else(Error::unauthorized)?;
+    let caller = authenticate(world, request).ok_or_else(|| auth::refusal(world, request))?;
     match path {
         ["auth", ..] => auth::route(world, &caller, method, path, request),
         ["projects" | "domains", _, "users", ..] | ["role_assignments"] => {

@@ -143,15 +143,9 @@ fn read_tags(value: Option<&Value>) -> Result<Option<Vec<String>>> {
 
 fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     let body = list::body(request, "project")?;
-    let domain = list::text(&body, "domain_id", "project")?.or_else(|| caller.domain().map(str::to_owned));
-    let domain = domain
-        .or_else(|| {
-            caller
-                .project()
-                .and_then(|id| world.data.identity.projects.get(id))
-                .map(|project| project.domain_id.clone())
-        })
-        .unwrap_or_default();
+    let asked = list::text(&body, "domain_id", "project")?;
+    // A domain's manager has to name the domain; for an administrator it is that of the token.
+    let domain = asked.or_else(|| caller.own_domain(world)).unwrap_or_default();
     if !caller.in_domain("manager", &domain) {
         return Err(Error::forbidden("identity:create_project"));
     }
@@ -173,13 +167,14 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
 }
 
 fn unique(world: &World, domain: &str, name: &str, except: Option<&str>) -> Result<()> {
-    let taken =
-        world.data.identity.projects.linked(&name_link(domain, name)).any(|row| Some(row.id.as_str()) != except);
-    if !taken {
-        return Ok(());
-    }
-    let detail = format!("it is not permitted to have two projects with the same name in the same domain : {name}.");
-    Err(Error::new(409, format!("Conflict occurred attempting to store project - {detail}")))
+    let mut others = world.data.identity.projects.linked(&name_link(domain, name));
+    let Some(other) = others.find(|row| Some(row.id.as_str()) != except) else { return Ok(()) };
+    let message = format!(
+        "Conflict occurred attempting to store project - it is not permitted to have two projects with either the same name \
+         or same id in the same domain: name is {name}, project id {}.",
+        other.id
+    );
+    Err(Error::new(409, message))
 }
 
 fn update(world: &mut World, caller: &Caller, id: &str, request: &Request) -> Result {
@@ -204,17 +199,12 @@ fn update(world: &mut World, caller: &Caller, id: &str, request: &Request) -> Re
     Ok(Reply::json(200, json!({"project": view(world, &row)})))
 }
 
-/// Deletes a project with its grants and application credentials. Tokens scoped to it die by being judged; what other
-/// services keep in it stays behind, as in a real cloud.
+/// Deletes a project with its grants. Application credentials for it stay with their users, worthless; tokens scoped to it
+/// die by being judged; what other services keep in it stays behind. All as in a real cloud.
 fn delete(world: &mut World, id: &str) {
     let store = &mut world.data.identity;
     store.projects.remove(id);
     store.grants.retain(|grant| grant.target != Target::Project(id.to_owned()));
-    let credentials: Vec<String> =
-        store.app_credentials.iter().filter(|row| row.project_id == id).map(|row| row.id.clone()).collect();
-    for credential in credentials {
-        store.app_credentials.remove(&credential);
-    }
 }
 
 fn tags(world: &mut World, caller: &Caller, method: &str, id: &str, rest: &[&str], request: &Request) -> Result {

@@ -43,9 +43,6 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, path: &[&s
             if !caller.reads_a_domain() {
                 return Err(Error::forbidden("identity:list_users"));
             }
-            if request.param("domain_id").is_some_and(|domain| !caller.in_domain("reader", domain)) {
-                return Err(Error::forbidden("identity:list_users"));
-            }
             let rows = world.data.identity.users.iter().filter(|row| caller.in_domain("reader", &row.domain_id));
             let rows = rows.map(|row| view(world, row)).collect();
             Ok(list::page(world, request, "users", &["name", "domain_id", "enabled"], rows))
@@ -72,10 +69,8 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, path: &[&s
 
 fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     let body = list::body(request, "user")?;
-    let domain = list::text(&body, "domain_id", "user")?.or_else(|| caller.domain().map(str::to_owned)).or_else(|| {
-        caller.project().and_then(|id| world.data.identity.projects.get(id)).map(|project| project.domain_id.clone())
-    });
-    let domain = domain.unwrap_or_default();
+    let asked = list::text(&body, "domain_id", "user")?;
+    let domain = asked.or_else(|| caller.own_domain(world)).unwrap_or_default();
     let name = list::required(list::name(&body, "user", 255)?, &body, "user", "name")?;
     if !caller.in_domain("manager", &domain) {
         return Err(Error::forbidden("identity:create_user"));

@@ -21,6 +21,11 @@ pub(super) fn list(world: &World, caller: &Caller, request: &Request) -> Result 
         return Err(Error::bad(format!("Invalid visibility value: {other}")));
     }
     let hidden = request.param("os_hidden").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    if let Some(other) =
+        request.param("member_status").filter(|v| !matches!(*v, "accepted" | "pending" | "rejected" | "all"))
+    {
+        return Err(Error::bad(format!("Invalid status: {other}")));
+    }
     let member_status = request.param("member_status").unwrap_or("accepted");
     let listed = |image: &&Image| match visibility {
         None => image.is_listed_for(caller),

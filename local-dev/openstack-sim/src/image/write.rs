@@ -220,6 +220,8 @@ pub(super) fn upload(world: &mut World, caller: &Caller, id: &str, request: &Req
     let now = world.clock.now();
     world.data.image.images.update(id, |image| {
         image.size = Some(upload.size);
+        image.virtual_size =
+            image.virtual_size.or((image.disk_format.as_deref() == Some("raw")).then_some(upload.size));
         image.sha512 = Some(upload.sha512);
         "active".clone_into(&mut image.status);
         image.updated = now;
@@ -231,10 +233,7 @@ pub(super) fn upload(world: &mut World, caller: &Caller, id: &str, request: &Req
 pub(super) fn import(world: &mut World, caller: &Caller, id: &str, request: &Request) -> Result {
     let image = own(world, caller, id, "import_image")?;
     if image.status != "queued" {
-        return Err(Error::new(
-            409,
-            format!("Image status transition from {} to importing is not allowed", image.status),
-        ));
+        return Err(Error::new(409, format!("Image with status {} cannot be target for import", image.status)));
     }
     if image.disk_format.is_none() || image.container_format.is_none() {
         return Err(Error::bad("'disk_format' and 'container_format' need to be set before import"));

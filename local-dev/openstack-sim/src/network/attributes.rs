@@ -28,6 +28,10 @@ impl Attributes {
         if !unknown.is_empty() {
             return Err(Error::bad(format!("Unrecognized attribute(s) {}", unknown.join(", "))));
         }
+        // Lists can be filtered by these; nobody can set them.
+        if let Some(key) = ["status", "ip_allocation"].into_iter().find(|key| map.contains_key(*key)) {
+            return Err(Error::bad(format!("Attribute '{key}' not allowed in {}", request.method)));
+        }
         Ok(Self(map))
     }
 
@@ -62,7 +66,8 @@ impl Attributes {
             Some(Value::Bool(value)) => Ok(Some(*value)),
             Some(Value::String(text)) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
             Some(Value::String(text)) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
-            Some(other) => Err(Error::invalid(key, format!("'{other}' cannot be converted to boolean"))),
+            Some(Value::String(text)) => Err(Error::input(format!("'{text}' cannot be converted to boolean"))),
+            Some(other) => Err(Error::input(format!("'{other}' cannot be converted to boolean"))),
         }
     }
 
@@ -100,12 +105,14 @@ impl Attributes {
     }
 
     /// The shared part of a new resource; only an administrator makes things for other projects.
-    pub fn base(&self, world: &World, caller: &Caller, rule: &str) -> Result<Base> {
+    pub fn base(&self, world: &World, caller: &Caller) -> Result<Base> {
         let own = caller.project().unwrap_or_default();
         let asked = self.text("project_id")?.or(self.text("tenant_id")?);
         let project_id = asked.unwrap_or_else(|| own.to_owned());
         if project_id != own && !caller.is_admin() {
-            return Err(Error::policy(rule));
+            let message = "Specifying 'project_id' or 'tenant_id' other than the authenticated project in request is not allowed \
+                           for current user.";
+            return Err(Error::bad(message));
         }
         let now = world.clock.now();
         Ok(Base {

@@ -103,7 +103,7 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     if !networks::visible(world, caller, &network_id)?.external {
         return Err(Error::floating_ip(format!("Network {network_id} is not a valid external network")));
     }
-    let base = sent.base(world, caller, "create_floatingip")?;
+    let base = sent.base(world, caller)?;
     quotas::check(world, &base.project_id, "floatingip")?;
     let mut row = FloatingIp {
         base,

@@ -103,6 +103,9 @@ impl<'a> Query<'a> {
     /// Filters, sorts, cuts and answers. `kind` names the resource in errors.
     pub fn answer(&self, world: &World, kind: &str, collection: &str, rows: impl Iterator<Item = Value>) -> Result {
         let request = self.request;
+        if request.params("sort_key").count() != request.params("sort_dir").count() {
+            return Err(Error::bad("The number of sort_keys and sort_dirs must be same"));
+        }
         let mut rows: Vec<Value> = rows.filter(|row| self.matches(row)).collect();
         self.sort(&mut rows);
         let limit = match request.param("limit") {
@@ -110,7 +113,10 @@ impl<'a> Query<'a> {
             Some(text) => match text.parse::<usize>() {
                 Ok(0) => None,
                 Ok(limit) => Some(limit),
-                Err(_) => return Err(Error::bad(format!("Limit must be an integer 0 or greater and not '{text}'"))),
+                Err(_) => {
+                    let message = format!("Bad limit request: Limit must be an integer 0 or greater and not '{text}'.");
+                    return Err(Error::new(400, "BadRequest", message));
+                }
             },
         };
         let reverse = request.param("page_reverse").is_some_and(|value| value.eq_ignore_ascii_case("true"));

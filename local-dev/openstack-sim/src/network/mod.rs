@@ -325,7 +325,7 @@ fn route(world: &mut World, rest: &[&str], request: &Request) -> Result {
         _ => return Err(Error::no_route()),
     };
     let Some(caller) = authenticate(world, request) else { return Ok(unauthorized(&world.url)) };
-    if caller.project().is_none() && !caller.is_admin() {
+    if caller.project().is_none() && !caller.is_admin() && !request.is_read() {
         return Err(Error::policy("get_networks"));
     }
     let method = request.method.as_str();
@@ -374,6 +374,13 @@ fn extensions(method: &str, rest: &[&str]) -> Result {
     match (method, rest) {
         ("GET", []) => Ok(Reply::json(200, json!({"extensions": EXTENSIONS.map(view)}))),
         ("GET", [alias]) if EXTENSIONS.contains(alias) => Ok(Reply::json(200, json!({"extension": view(alias)}))),
+        ("GET", [alias]) => {
+            let mut body = crate::wire::webob(404, "The resource could not be found.");
+            body["message"] = json!(format!(
+                "The resource could not be found.<br /><br />\nExtension with alias {alias} does not exist\n\n"
+            ));
+            Ok(Reply::json(404, body))
+        }
         _ => Err(Error::no_route()),
     }
 }

@@ -89,7 +89,8 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, rest: &[&s
             let project = caller.project().unwrap_or_default();
             let all = caller.is_admin().then(|| store.networks.iter());
             let mine = (!caller.is_admin()).then(|| {
-                let public = store.networks.linked("public").filter(|row| row.base.project_id != project);
+                let public =
+                    store.networks.linked("public").filter(|row| !project.is_empty() && row.base.project_id != project);
                 store.networks.linked(&format!("project:{project}")).chain(public)
             });
             let rows = all.into_iter().flatten().chain(mine.into_iter().flatten());
@@ -126,7 +127,7 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     let mut allowed = ATTRIBUTES.to_vec();
     allowed.extend(["segments", "availability_zone_hints", "qos_policy_id", "dns_domain"]);
     let sent = Attributes::read(request, "network", &allowed)?;
-    let base = sent.base(world, caller, "create_network")?;
+    let base = sent.base(world, caller)?;
     let (shared, external) = (sent.flag("shared")?.unwrap_or(false), sent.flag("router:external")?.unwrap_or(false));
     for (asked, attribute) in [(shared, "shared"), (external, "router:external")] {
         if asked && !caller.is_admin() {
@@ -162,7 +163,8 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
 
 fn denied(attributes: &[&str]) -> Error {
     let rules: Vec<String> = attributes.iter().map(|name| format!("rule:create_network:{name}")).collect();
-    let message = format!("((rule:create_network and {})) is disallowed by policy", rules.join(") and "));
+    let nested = rules.iter().fold("rule:create_network".to_owned(), |all, rule| format!("({all} and {rule})"));
+    let message = format!("{nested} is disallowed by policy");
     Error::new(403, "PolicyNotAuthorized", message)
 }
 
@@ -206,7 +208,7 @@ fn claim(world: &mut World, mut asked: Segment) -> Result<Segment> {
             }
             if let Some(id) = asked.segmentation_id {
                 if !(1..=4094).contains(&id) {
-                    return Err(Error::input(format!("segmentation_id out of range (1 through 4094) for {id}")));
+                    return Err(Error::input("segmentation_id out of range (1 through 4094)"));
                 }
                 if taken(world, id, &asked) {
                     let message = format!(

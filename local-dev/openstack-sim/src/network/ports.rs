@@ -161,12 +161,14 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     let network = networks::visible(world, caller, &network_id)?;
     let (owner, external) = (network.base.project_id.clone(), network.external && !network.shared);
     if external && !owns(caller, &owner) {
-        return Err(Error::policy("create_port"));
+        let message =
+            format!("Tenant {} not allowed to create port on this network", caller.project().unwrap_or_default());
+        return Err(Error::new(403, "HTTPForbidden", message));
     }
     if sent.value("mac_address").is_some() && !owns(caller, &owner) {
         return Err(Error::policy("create_port"));
     }
-    let base = sent.base(world, caller, "create_port")?;
+    let base = sent.base(world, caller)?;
     quotas::check(world, &base.project_id, "port")?;
     let mac_address = match sent.text("mac_address")? {
         Some(mac) if !valid_mac(&mac) => {
@@ -213,6 +215,9 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
 fn check_groups(world: &World, caller: &Caller, ids: Vec<String>) -> Result<Vec<String>> {
     let mut groups = Vec::new();
     for id in ids {
+        if uuid::Uuid::try_parse(&id).is_err() {
+            return Err(Error::invalid("security_groups", format!("'{id}' is not a valid UUID")));
+        }
         let known = world.data.network.groups.get(&id).is_some_and(|group| owns(caller, &group.base.project_id));
         if !known {
             return Err(Error::not_found("SecurityGroup", &id));
@@ -270,9 +275,9 @@ fn choose(world: &mut World, network: &str, asked: &[Map<String, Value>]) -> Res
                 ))
             })?,
             (None, Some(ip)) => on_network.iter().find(|subnet| subnet.cidr.contains(&ip)).ok_or_else(|| {
-                Error::input(format!(
-                    "IP address {ip} is not a valid IP for any of the subnets on the specified network"
-                ))
+                let message =
+                    format!("IP address {ip} is not a valid IP for any of the subnets on the specified network.");
+                Error::new(400, "InvalidIpForNetwork", message)
             })?,
             (None, None) => return Err(Error::input("IP allocation requires subnet_id or ip_address")),
         };

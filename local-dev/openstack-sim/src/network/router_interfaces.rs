@@ -35,13 +35,11 @@ fn answer(world: &World, router: &str, port: &Port) -> Value {
     let subnets: Vec<&str> = port.fixed_ips.iter().map(|ip| ip.subnet_id.as_str()).collect();
     json!({
         "id": router,
-        "tenant_id": project,
         "project_id": project,
         "port_id": port.base.id,
         "network_id": port.network_id,
         "subnet_id": subnets.first(),
         "subnet_ids": subnets,
-        "tags": [],
     })
 }
 

@@ -141,7 +141,7 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     let mut allowed = ATTRIBUTES.to_vec();
     allowed.extend(["availability_zone_hints", "flavor_id", "ha", "distributed"]);
     let sent = Attributes::read(request, "router", &allowed)?;
-    let base = sent.base(world, caller, "create_router")?;
+    let base = sent.base(world, caller)?;
     quotas::check(world, &base.project_id, "router")?;
     let admin_state_up = sent.flag("admin_state_up")?.unwrap_or(true);
     let gateway = match read_gateway(&sent)? {
@@ -204,10 +204,12 @@ fn update(world: &mut World, caller: &Caller, id: &str, request: &Request) -> Re
 fn delete(world: &mut World, caller: &Caller, id: &str) -> Result {
     let gateway = visible(world, caller, id)?.gateway.clone();
     must_be_member(caller, "delete_router")?;
-    gateway_in_use(world, id)?;
-    if router_interfaces::of(world, id).next().is_some() {
-        return Err(Error::new(409, "RouterInUse", format!("Router {id} still has ports")));
+    let interfaces: Vec<&str> = router_interfaces::of(world, id).map(|port| port.base.id.as_str()).collect();
+    if !interfaces.is_empty() {
+        let message = format!("Router {id} has ports still attached: {}", interfaces.join(", "));
+        return Err(Error::new(409, "RouterInUse", message));
     }
+    gateway_in_use(world, id)?;
     if let Some(gateway) = gateway {
         ports::remove(world, &gateway.port_id);
     }

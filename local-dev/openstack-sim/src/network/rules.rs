@@ -1,7 +1,8 @@
 //! Security group rules.
 //!
 //! Two rules are the same when they let the same packets pass: a protocol's name equals its number, no prefix equals
-//! the whole Internet, and no ports equal all of them. Descriptions do not count.
+//! the whole Internet, and no ports equal all of them. Descriptions do not count. But a prefix is compared as it was
+//! written: `10.0.0.9/8` and `10.0.0.0/8` are two rules.
 
 use serde_json::{Value, json};
 
@@ -54,6 +55,8 @@ const PROTOCOLS: [(&str, u8); 21] = [
 ];
 
 pub(super) fn view(row: &Rule) -> Value {
+    let prefix = row.remote_ip_prefix.as_deref().and_then(|prefix| prefix.parse::<ipnet::IpNet>().ok());
+    let normalized = prefix.map(|prefix| prefix.trunc());
     nameless(
         &row.base,
         json!({
@@ -66,7 +69,7 @@ pub(super) fn view(row: &Rule) -> Value {
             "remote_ip_prefix": row.remote_ip_prefix,
             "remote_group_id": row.remote_group_id,
             "remote_address_group_id": null,
-            "normalized_cidr": row.remote_ip_prefix,
+            "normalized_cidr": normalized,
             "belongs_to_default_sg": false,
         }),
     )
@@ -130,7 +133,7 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     let sent = Attributes::read(request, "security_group_rule", ATTRIBUTES)?;
     let group = sent.required("security_group_id")?;
     let owner = security_groups::visible(world, caller, &group)?.base.project_id.clone();
-    let mut base = sent.base(world, caller, "create_security_group_rule")?;
+    let mut base = sent.base(world, caller)?;
     base.project_id = owner;
     base.revision = 0;
     let direction = sent.required("direction")?;
@@ -164,8 +167,8 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     };
     check_ports(&row)?;
     if row.remote_ip_prefix.is_some() && row.remote_group_id.is_some() {
-        let message = "Only remote_ip_prefix or remote_group_id may be provided.";
-        return Err(Error::new(400, "SecurityGroupMultipleRemoteEntities", message));
+        let message = "Only one of remote_ip_prefix or remote_group_id or remote_address_group_id may be provided.";
+        return Err(Error::new(400, "SecurityGroupMultipleRemoteEntites", message));
     }
     if let Some(remote) = &row.remote_group_id {
         security_groups::visible(world, caller, remote)?;
@@ -182,19 +185,19 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     Ok(Reply::json(201, json!({"security_group_rule": view(&row)})))
 }
 
-/// The prefix asked for, cut to its network.
+/// The prefix asked for, as it was given; an address alone becomes a prefix.
 fn prefix(sent: &Attributes, ethertype: &str) -> Result<Option<String>> {
     let Some(text) = sent.text("remote_ip_prefix")?.filter(|text| !text.is_empty()) else { return Ok(None) };
     let net = text
         .parse::<ipnet::IpNet>()
         .or_else(|_| text.parse::<std::net::IpAddr>().map(ipnet::IpNet::from))
-        .map_err(|_| Error::invalid("remote_ip_prefix", format!("'{text}' is not a valid IP subnet")))?;
+        .map_err(|_| Error::new(400, "InvalidCIDR", format!("Invalid CIDR {text} given as IP prefix.")))?;
     let version = if net.addr().is_ipv4() { "IPv4" } else { "IPv6" };
     if version != ethertype {
         let message = format!("Conflicting value ethertype {ethertype} for CIDR {text}");
         return Err(Error::new(400, "SecurityGroupRuleParameterConflict", message));
     }
-    Ok(Some(net.trunc().to_string()))
+    Ok(Some(net.to_string()))
 }
 
 fn check_ports(row: &Rule) -> Result<()> {
@@ -210,8 +213,10 @@ fn check_ports(row: &Rule) -> Result<()> {
             "Must also specify protocol if port range is given.",
         )),
         Some(6 | 17 | 132 | 33 | 136) => {
-            let valid = |port: Option<i64>| port.is_some_and(|port| (1..=65535).contains(&port));
-            if valid(min) && valid(max) && min <= max {
+            if let Some(port) = [min, max].into_iter().flatten().find(|port| !(1..=65535).contains(port)) {
+                return Err(Error::new(400, "SecurityGroupInvalidPortValue", format!("Invalid value for port {port}")));
+            }
+            if min.is_some() && max.is_some() && min <= max {
                 return Ok(());
             }
             let message = "For TCP/UDP protocols, port_range_min must be <= port_range_max";

@@ -127,7 +127,7 @@ pub(super) fn route(world: &mut World, caller: &Caller, method: &str, rest: &[&s
 fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     must_be_member(caller, "create_security_group")?;
     let sent = Attributes::read(request, "security_group", ATTRIBUTES)?;
-    let base = sent.base(world, caller, "create_security_group")?;
+    let base = sent.base(world, caller)?;
     if base.name == "default" {
         return Err(Error::new(409, "SecurityGroupDefaultAlreadyExists", "Default security group already exists."));
     }
@@ -144,12 +144,12 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
 fn delete(world: &mut World, caller: &Caller, id: &str) -> Result {
     let name = visible(world, caller, id)?.base.name.clone();
     must_be_member(caller, "delete_security_group")?;
+    if world.data.network.ports.count(&format!("group:{id}")) > 0 {
+        return Err(Error::new(409, "SecurityGroupInUse", format!("Security Group {id} in use.")));
+    }
     if name == "default" && !caller.is_admin() {
         let message = "Insufficient rights for removing default security group.";
         return Err(Error::new(409, "SecurityGroupCannotRemoveDefault", message));
-    }
-    if world.data.network.ports.count(&format!("group:{id}")) > 0 {
-        return Err(Error::new(409, "SecurityGroupInUse", format!("Security Group {id} in use.")));
     }
     // Its own rules go with it, and so do those of others that name it.
     let store = &mut world.data.network;

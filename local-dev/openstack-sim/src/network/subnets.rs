@@ -56,18 +56,18 @@ pub(super) fn view(row: &Subnet) -> Value {
             "ipv6_address_mode": null,
             "ipv6_ra_mode": null,
             "subnetpool_id": null,
-            "segment_id": null,
             "service_types": [],
-            "dns_publish_fixed_ip": false,
         }),
     )
 }
 
-/// A subnet that the caller can see: its own, or one of a shared network.
+/// A subnet that the caller can see: its own, or one of a shared or external network.
 pub(super) fn visible<'a>(world: &'a World, caller: &Caller, id: &str) -> Result<&'a Subnet> {
-    let shared = |row: &Subnet| world.data.network.networks.get(&row.network_id).is_some_and(|network| network.shared);
+    let public = |row: &Subnet| {
+        world.data.network.networks.get(&row.network_id).is_some_and(|network| network.shared || network.external)
+    };
     let row = world.data.network.subnets.get(id);
-    row.filter(|row| owns(caller, &row.base.project_id) || shared(row)).ok_or_else(|| Error::not_found("Subnet", id))
+    row.filter(|row| owns(caller, &row.base.project_id) || public(row)).ok_or_else(|| Error::not_found("Subnet", id))
 }
 
 fn own<'a>(world: &'a World, caller: &Caller, id: &str, rule: &str) -> Result<&'a Subnet> {
@@ -125,11 +125,9 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
     let cidr = sent.text("cidr")?.ok_or_else(|| {
         Error::new(400, "BadRequest", "Bad subnets request: a subnetpool must be specified in the absence of a cidr.")
     })?;
-    let cidr: Ipv4Net = cidr
-        .parse::<Ipv4Net>()
-        .map_err(|_| Error::invalid("cidr", format!("'{cidr}' is not a valid IP subnet")))?
-        .trunc();
-    let base = sent.base(world, caller, "create_subnet")?;
+    let cidr: Ipv4Net =
+        cidr.parse::<Ipv4Net>().map_err(|_| Error::input(format!("{cidr} is not in a CIDR format")))?.trunc();
+    let base = sent.base(world, caller)?;
     if world.data.network.subnets.linked(&format!("network:{network_id}")).any(|row| overlap(row.cidr, cidr)) {
         return Err(Error::input(format!(
             "Requested subnet with cidr: {cidr} for network: {network_id} overlaps with another subnet"
@@ -145,6 +143,10 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
         Some(pools) => read_pools(cidr, gateway_ip, &pools)?,
         None => default_pools(cidr, gateway_ip),
     };
+    let enable_dhcp = sent.flag("enable_dhcp")?.unwrap_or(true);
+    if enable_dhcp && cidr.prefix_len() > 30 {
+        return Err(Error::input("Subnet has a prefix length that is incompatible with DHCP service enabled"));
+    }
     quotas::check(world, &base.project_id, "subnet")?;
     let row = Subnet {
         base,
@@ -154,7 +156,7 @@ fn create(world: &mut World, caller: &Caller, request: &Request) -> Result {
         pools,
         dns_nameservers: read_servers(&sent)?.unwrap_or_default(),
         host_routes: read_routes(&sent)?.unwrap_or_default(),
-        enable_dhcp: sent.flag("enable_dhcp")?.unwrap_or(true),
+        enable_dhcp,
         cursor: None,
     };
     world.data.network.subnets.insert(row.clone());
@@ -193,7 +195,7 @@ fn read_pools(
         let end = |key: &str| address("allocation_pools", pool.get(key).and_then(Value::as_str).unwrap_or_default());
         let (start, end) = (end("start")?, end("end")?);
         if start > end {
-            let message = format!("The allocation pool {start}-{end} is not valid.");
+            let message = format!("The allocation pool {{'start': '{start}', 'end': '{end}'}} is not valid.");
             return Err(Error::new(400, "InvalidAllocationPool", message));
         }
         let inside = |address: Ipv4Addr| {
@@ -228,7 +230,7 @@ fn read_servers(sent: &Attributes) -> Result<Option<Vec<String>>> {
         }
     }
     if servers.len() > 5 {
-        let message = "Too many DNS nameservers: the maximum is 5.";
+        let message = "Unable to complete operation for new subnet. The number of DNS nameservers exceeds the limit 5.";
         return Err(Error::new(400, "DNSNameServersExhausted", message));
     }
     Ok(Some(servers))

@@ -164,9 +164,11 @@ impl Cloud {
     /// A project as an identity has it: a member of its own, and managed by the region.
     pub async fn tenant(&self, name: &str) -> Tenant {
         let region = self.region().await;
-        let project = region.post("/identity/v3/projects", json!({"project": {"name": name}})).await.expect(201);
+        let domain = self.sim.bootstrap().credential.domain_id;
+        let body = json!({"project": {"name": name, "domain_id": domain}});
+        let project = region.post("/identity/v3/projects", body).await.expect(201);
         let project = project["project"]["id"].as_str().unwrap().to_owned();
-        let body = json!({"user": {"name": name, "password": "pass word"}});
+        let body = json!({"user": {"name": name, "domain_id": domain, "password": "pass word"}});
         let user = region.post("/identity/v3/users", body).await.expect(201);
         let user = user["user"]["id"].as_str().unwrap().to_owned();
         for (who, role) in [(&region.user, "manager"), (&user, "member"), (&user, "load-balancer_member")] {

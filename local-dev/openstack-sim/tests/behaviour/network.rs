@@ -147,7 +147,9 @@ async fn a_subnet_is_checked_before_it_is_made() {
     };
     let pool = |start: &str, end: &str| json!({"allocation_pools": [{"start": start, "end": end}]});
     for (extra, status, kind) in [
-        (json!({"cidr": "10.1.0.0/33"}), 400, "HTTPBadRequest"),
+        (json!({"cidr": "10.1.0.0/33"}), 400, "InvalidInput"),
+        (json!({"cidr": "10.1.0.4/32"}), 400, "InvalidInput"),
+        (json!({"project_id": "feed"}), 400, "HTTPBadRequest"),
         (json!({"network_id": "feed"}), 404, "NetworkNotFound"),
         (json!({"nosuch": 1}), 400, "HTTPBadRequest"),
         (pool("10.1.0.1", "10.1.0.9"), 409, "GatewayConflictWithAllocationPools"),
@@ -222,7 +224,7 @@ async fn what_others_hang_on_cannot_go_first() {
     for (method, path, kind) in [
         ("DELETE", format!("{V2}/networks/{}", wired.network), "NetworkInUse"),
         ("DELETE", format!("{V2}/subnets/{}", wired.subnet), "SubnetInUse"),
-        ("DELETE", format!("{V2}/routers/{}", wired.router), "RouterExternalGatewayInUseByFloatingIp"),
+        ("DELETE", format!("{V2}/routers/{}", wired.router), "RouterInUse"),
         ("PUT", interface.clone(), "RouterInterfaceInUseByFloatingIP"),
         ("DELETE", format!("{V2}/ports/{own_port}"), "ServicePortInUse"),
     ] {
@@ -289,7 +291,7 @@ async fn rule(caller: &Caller, group: &str, rule: Value) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn security_group_rules_are_compared_by_what_they_let_pass() {
+async fn security_group_rules_are_compared_by_what_they_let_pass_and_prefixes_by_how_they_are_written() {
     let cloud = Cloud::start().await;
     let tenant = cloud.tenant("one").await;
     let caller = &tenant.member;
@@ -318,7 +320,7 @@ async fn security_group_rules_are_compared_by_what_they_let_pass() {
         (json!({"protocol": 6, "port_range_min": 22, "port_range_max": 22, "description": "x"}), &exists),
         (json!({"protocol": "tcp", "port_range_min": 22, "port_range_max": 22, "remote_ip_prefix": "10.0.0.9/8"}), &ok),
         (
-            json!({"protocol": "tcp", "port_range_min": 22, "port_range_max": 22, "remote_ip_prefix": "10.0.0.0/8"}),
+            json!({"protocol": "tcp", "port_range_min": 22, "port_range_max": 22, "remote_ip_prefix": "10.0.0.9/8"}),
             &exists,
         ),
         (json!({"protocol": "vrrp"}), &ok),
@@ -326,7 +328,7 @@ async fn security_group_rules_are_compared_by_what_they_let_pass() {
         (json!({}), &ok),
         (json!({"direction": "egress"}), &exists),
         (tcp(23, 22), &bad("SecurityGroupInvalidPortRange")),
-        (tcp(0, 22), &bad("SecurityGroupInvalidPortRange")),
+        (tcp(0, 22), &bad("SecurityGroupInvalidPortValue")),
         (json!({"port_range_min": 22, "port_range_max": 22}), &bad("SecurityGroupProtocolRequiredWithPorts")),
         (
             json!({"protocol": "vrrp", "port_range_min": 1, "port_range_max": 1}),
@@ -334,7 +336,7 @@ async fn security_group_rules_are_compared_by_what_they_let_pass() {
         ),
         (json!({"protocol": "nosuch"}), &bad("SecurityGroupRuleInvalidProtocol")),
         (json!({"remote_ip_prefix": "::/0"}), &bad("SecurityGroupRuleParameterConflict")),
-        (json!({"remote_ip_prefix": "10.0.0.0/40"}), &bad("HTTPBadRequest")),
+        (json!({"remote_ip_prefix": "10.0.0.0/40"}), &bad("InvalidCIDR")),
         (json!({"security_group_id": "feed"}), &(404, "SecurityGroupNotFound".to_owned())),
     ] {
         assert_eq!(&rule(caller, group, sent.clone()).await, wanted, "{sent}");
@@ -345,7 +347,7 @@ async fn security_group_rules_are_compared_by_what_they_let_pass() {
     let port = id(&caller.post(&format!("{V2}/ports"), body).await.expect(201), "port");
     let used = caller.delete(&format!("{path}/{group}")).await.expect(409);
     assert_eq!(used["NeutronError"]["type"], "SecurityGroupInUse");
-    caller.put(&format!("{V2}/ports/{port}"), json!({"port": {"security_groups": ["feed"]}})).await.expect(404);
+    caller.put(&format!("{V2}/ports/{port}"), json!({"port": {"security_groups": ["feed"]}})).await.expect(400);
     caller.put(&format!("{V2}/ports/{port}"), json!({"port": {"security_groups": []}})).await.expect(200);
     caller.delete(&format!("{path}/{group}")).await.expect(204);
     let default = caller.get(&format!("{path}?name=default")).await.expect(200);
