@@ -308,9 +308,13 @@ impl Up<'_> {
         if let Some(url) = &places.openstack {
             self.line(&format!("  curl -s {url}/_sim/counts    # what the cloud holds"));
         }
-        self.line(
-            "  kubectl delete regions,identities,networks,securitygroups,servers --all    # and it is empty again",
-        );
+        self.line("  kubectl delete regions,identities,networks,securitygroups,servers --all    # it is empty again");
+        if let Some(url) = &places.openstack {
+            let fault = r#"{"method": "POST", "path": "/servers$", "count": 1, "action": "reset_after"}"#;
+            let sample = places.sample.as_deref().map(quoted).unwrap_or_default();
+            self.line(&format!("  curl -s {url}/_sim/faults -d '{fault}'"));
+            self.line(&format!("  kubectl apply --server-side -f {sample}    # one server all the same"));
+        }
         self.line("Or kill any process (./weir status has the numbers): it comes back, and nothing is lost.");
         self.line("");
     }
