@@ -17,6 +17,10 @@ pub(super) fn act(world: &mut World, context: &Context, id: &str) -> Result {
         _ => return Err(Error::bad("There is no such action: None")),
     };
     context.must_be_member(&format!("os_compute_api:servers:{}", action.trim_start_matches("os-")))?;
+    // The scheduler still has it, and the cell that would act on it knows nothing of it.
+    if server.is_build_request() && action != "rebuild" {
+        return Err(Error::not_found("Instance", id));
+    }
     match action {
         "rebuild" => rebuild(world, context, server, arguments),
         "os-start" => {

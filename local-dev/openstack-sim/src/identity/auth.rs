@@ -174,10 +174,13 @@ fn judge(world: &World, token: &str) -> Option<Caller> {
     })
 }
 
-/// Why Keystone itself refuses a token: one whose project is gone is told so.
+/// Why Keystone itself refuses a token: one whose user or project is gone is told so.
 pub(super) fn refusal(world: &World, request: &Request) -> Error {
     let store = &world.data.identity;
     let token = request.header("x-auth-token").and_then(|token| store.tokens.get(&hash(token)));
+    if let Some(token) = token.filter(|token| !store.users.contains(&token.user_id)) {
+        return Error::not_found("user", &token.user_id);
+    }
     match token.and_then(|token| token.scope.as_ref()) {
         Some(Target::Project(id)) if !store.projects.contains(id) => Error::not_found("project", id),
         _ => Error::unauthorized(),

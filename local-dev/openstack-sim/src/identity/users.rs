@@ -155,7 +155,6 @@ fn change_password(world: &mut World, caller: &Caller, id: &str, request: &Reque
 
 /// Deletes a user with everything in Keystone that hangs on it. Its key pairs in Nova are orphaned, as in a real cloud.
 fn delete(world: &mut World, id: &str) {
-    auth::revoke_user(world, id);
     let store = &mut world.data.identity;
     store.users.remove(id);
     store.grants.retain(|grant| grant.user != id);

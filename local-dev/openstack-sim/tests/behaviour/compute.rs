@@ -275,6 +275,9 @@ async fn power_goes_off_and_on_and_a_stopped_server_stays_stopped_through_a_rebu
         let path = format!("/servers/{id}/action");
         async move { caller.nova("POST", &path, Some(body)).await }
     };
+    let early = server(&cloud, caller, "early", &json!("none")).await;
+    let stop = Some(json!({"os-stop": null}));
+    caller.nova("POST", &format!("/servers/{early}/action"), stop).await.expect(404);
     let wrong = act(json!({"os-start": null})).await.expect(409);
     assert_eq!(
         wrong["conflictingRequest"]["message"],

@@ -136,6 +136,7 @@ async fn an_application_credential_is_made_by_its_user_only_shows_its_secret_onc
     by_it.post(&path, json!({"application_credential": {"name": "y"}})).await.expect(403);
     cloud.region().await.delete(&format!("/identity/v3/users/{}", tenant.user)).await.expect(204);
     by_it.get("/network/v2.0/ports").await.expect(401);
+    by_it.get("/identity/v3/auth/projects").await.expect(404);
     assert_eq!(cloud.auth(&login(&made["secret"])).await.status, 401);
     assert_eq!(cloud.sim.counts()["application_credentials"], 0);
 }
