@@ -114,7 +114,7 @@ impl Cloud<'_> {
         // A destination takes a manager (PIN-1); the server is in the identity's project either way.
         let manager = creation.host.as_ref().map(|_| self.foothold.manager());
         let session = manager.as_ref().unwrap_or(self.session);
-        let id = session.compute().create_server(&server).await.map_err(|error| not_created(&error))?;
+        let id = session.compute().create_server(&server).await.map_err(|error| not_created(&error, creation))?;
         Ok(Change::Server(Server::accepted(id, ImageRef::Image(desired.image.clone()))))
     }
 
@@ -179,12 +179,14 @@ fn no_floating_ip(error: &Error) -> Problem {
 }
 
 /// What a create that failed leads to.
-fn not_created(error: &Error) -> Problem {
+fn not_created(error: &Error, creation: &Creation) -> Problem {
     let mut problem = weir_provider::problem(error, "creating the server");
     match error.class() {
         Class::BadRequest => {
-            "the cloud refuses to create the server; check that flavor and image exist and fit each other; trying again"
-                .clone_into(&mut problem.message);
+            let parts = if creation.host.is_some() { "flavor, image and host" } else { "flavor and image" };
+            problem.message = format!(
+                "the cloud refuses to create the server; check that {parts} exist and fit each other; trying again"
+            );
         }
         // It may have been accepted, and need not show yet: the next look is not at once.
         Class::Unavailable | Class::NotUnderstood if problem.consequence == Consequence::Retry(None) => {

@@ -353,6 +353,29 @@ async fn without_a_way_out_the_owner_is_told_and_it_recovers() {
     assert_eq!(world.counts(), (1, 1, 1));
 }
 
+/// Proves: PIN-1, OWN-7
+#[tokio::test]
+async fn what_the_cloud_refuses_to_make_is_told_and_tried_again() {
+    for (change, named) in [
+        (json!({"infrastructureRef": "no-such-host"}), "host"),
+        (json!({"flavorID": "f0000000-0000-4000-8000-0000000000ff"}), "flavor"),
+        (json!({"image": {"id": "a0000000-0000-4000-8000-0000000000ff"}}), "image"),
+    ] {
+        let world = World::start().await;
+        world.create_server(&change).await;
+        for _ in 0..2 {
+            assert!(matches!(world.call(SERVER).await, Verdict::Retry { .. }));
+            let (reason, message) = world.available().await;
+            assert_eq!(reason, "Errored");
+            assert!(message.contains("refuses") && message.contains(named), "{message}");
+            assert_eq!(world.counts(), (1, 1, 0));
+        }
+        world.delete::<crd::Server>(SERVER).await;
+        assert_eq!(world.drive().await, Verdict::Gone);
+        assert_eq!(world.counts(), (0, 0, 0));
+    }
+}
+
 #[tokio::test]
 async fn another_network_is_refused_and_nothing_is_moved() {
     let world = World::settled(&json!({})).await;
