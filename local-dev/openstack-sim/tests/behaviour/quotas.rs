@@ -5,9 +5,11 @@ use serde_json::{Value, json};
 use crate::client::{Cloud, id, server_body, wire};
 
 #[tokio::test]
-async fn a_projects_manager_sets_its_quotas_and_nobody_elses() {
+async fn the_regions_user_sets_a_projects_quotas_in_that_project_and_no_other_manager_does() {
     let cloud = Cloud::start().await;
     let (one, two) = (cloud.tenant("one").await, cloud.tenant("two").await);
+    cloud.grant(&cloud.region().await, &one.project, &one.user, "manager").await.expect(204);
+    let ordinary = cloud.caller(&one.user, "pass word", json!({"project": {"id": one.project}})).await;
     let paths = |project: &str| {
         [
             (format!("/compute/v2.1/os-quota-sets/{project}"), json!({"quota_set": {"instances": -1}}), "quota_set"),
@@ -16,7 +18,8 @@ async fn a_projects_manager_sets_its_quotas_and_nobody_elses() {
         ]
     };
     for (path, body, key) in paths(&one.project) {
-        one.member.put(&path, body.clone()).await.expect(403);
+        two.member.put(&path, body.clone()).await.expect(403);
+        ordinary.put(&path, body.clone()).await.expect(403);
         two.manager.put(&path, body.clone()).await.expect(403);
         two.member.get(&path).await.expect(403);
         let set = one.manager.put(&path, body.clone()).await.expect(200);
