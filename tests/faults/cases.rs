@@ -118,11 +118,13 @@ pub enum Subject {
     ProviderNetwork,
     SecurityGroup,
     Server,
+    ServerWithAuthority,
 }
 
 const IDENTITY: &str = "identity-a";
 /// References in a Server must be UUIDs.
 const NETWORK: &str = "b0000000-0000-4000-8000-00000000000a";
+pub const AUTHORITY: &str = "b0000000-0000-4000-8000-00000000000c";
 const GROUP: &str = "b0000000-0000-4000-8000-00000000000b";
 
 impl Subject {
@@ -131,7 +133,7 @@ impl Subject {
             Self::Identity => Kind::Identity,
             Self::Network | Self::ProviderNetwork => Kind::Network,
             Self::SecurityGroup => Kind::SecurityGroup,
-            Self::Server => Kind::Server,
+            Self::Server | Self::ServerWithAuthority => Kind::Server,
         }
     }
 
@@ -161,7 +163,7 @@ impl Subject {
             world.apply(&world::identity(IDENTITY)).await;
             Self::settle(world, Kind::Identity, IDENTITY).await;
         }
-        if self == Self::Server {
+        if matches!(self, Self::Server | Self::ServerWithAuthority) {
             world.apply(&world::network(NETWORK, IDENTITY)).await;
             Self::settle(world, Kind::Network, NETWORK).await;
             world.apply(&world::security_group(GROUP, IDENTITY)).await;
@@ -174,11 +176,14 @@ impl Subject {
             Self::Identity => world::identity(name),
             Self::Network | Self::ProviderNetwork => world::network(name, IDENTITY),
             Self::SecurityGroup => world::security_group(name, IDENTITY),
-            Self::Server => {
+            Self::Server | Self::ServerWithAuthority => {
                 let cloud = world.cloud.bootstrap();
-                let spec = json!({"flavorID": cloud.flavors[1].0, "image": {"id": cloud.images[0].0},
+                let mut spec = json!({"flavorID": cloud.flavors[1].0, "image": {"id": cloud.images[0].0},
                     "networks": [{"id": NETWORK}], "securityGroups": [{"id": GROUP}],
                     "publicIPAllocation": {"enabled": true}});
+                if self == Self::ServerWithAuthority {
+                    spec["sshCertificateAuthorityID"] = json!(AUTHORITY);
+                }
                 world::object(Kind::Server, name, &world::links(IDENTITY), spec)
             }
         }

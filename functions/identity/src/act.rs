@@ -43,7 +43,8 @@ impl Work<'_> {
                     description: DESCRIPTION,
                     tags: &self.desired.tags,
                 };
-                let made = self.region.manager().identity().create_project(&new).await.during("creating the project")?;
+                let made =
+                    self.region.manager().identity().create_project(&new).await.during("creating the project")?;
                 let id = made.id.clone();
                 self.observed.project = Some(Some(made));
                 self.save(json!({ "projectID": id })).await?;
@@ -133,7 +134,8 @@ impl Work<'_> {
     async fn set_password(&mut self) -> Result<(), Problem> {
         let user = self.user()?.id.clone();
         let recorded = self.record.spec.user_id.as_deref() == Some(user.as_str());
-        let known = self.record.spec.password.as_ref().map(|p| p.expose().clone()).filter(|p| recorded && !p.is_empty());
+        let known =
+            self.record.spec.password.as_ref().map(|p| p.expose().clone()).filter(|p| recorded && !p.is_empty());
         // A password that is recorded is set again as it is: whoever holds it goes on.
         let password = known.map_or_else(secrets::password, Ok)?;
         let set = self.region.manager().identity().set_password(&user, &Secret::new(password.as_str())).await;

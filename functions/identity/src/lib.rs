@@ -88,14 +88,18 @@ impl Function for Identities {
 }
 
 fn desired(object: &Identity, region: &Region) -> Desired {
-    let configured = region.config.identity.as_ref().map(|identity| &identity.cluster_roles).filter(|roles| !roles.is_empty());
+    let configured =
+        region.config.identity.as_ref().map(|identity| &identity.cluster_roles).filter(|roles| !roles.is_empty());
     let roles = configured.cloned().unwrap_or_else(|| ROLES.map(str::to_owned).to_vec());
     let policy = region.config.compute.as_ref().and_then(|compute| compute.server_group_policy.clone());
     let tag = |name: &str, label: &str| labels::get(object, label).map(|value| format!("{name}={value}"));
     Desired {
         roles,
         group_policy: policy.filter(|policy| !policy.is_empty()).unwrap_or_else(|| POLICY.to_owned()),
-        tags: [tag("organization", labels::ORGANIZATION), tag("project", labels::PROJECT)].into_iter().flatten().collect(),
+        tags: [tag("organization", labels::ORGANIZATION), tag("project", labels::PROJECT)]
+            .into_iter()
+            .flatten()
+            .collect(),
         endpoint: region.config.endpoint.clone(),
     }
 }

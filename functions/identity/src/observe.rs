@@ -58,7 +58,12 @@ pub fn user_session(region: &Region, record: &OpenstackIdentity, observed: &Obse
 }
 
 /// Reads whatever can be read and has not been.
-pub async fn observe(region: &Region, record: &OpenstackIdentity, name: &str, observed: &mut Observed) -> Result<(), Problem> {
+pub async fn observe(
+    region: &Region,
+    record: &OpenstackIdentity,
+    name: &str,
+    observed: &mut Observed,
+) -> Result<(), Problem> {
     let manager = region.manager();
     let keystone = manager.identity();
     let name = names::identity(name);
@@ -78,7 +83,8 @@ pub async fn observe(region: &Region, record: &OpenstackIdentity, name: &str, ob
         return Ok(());
     };
     if observed.managed.is_none() {
-        let held = keystone.project_roles(&project.id, &region.user).await.during("reading the roles on the project")?;
+        let held =
+            keystone.project_roles(&project.id, &region.user).await.during("reading the roles on the project")?;
         observed.managed = Some(held.iter().any(|role| role.name == MANAGER_ROLE));
     }
     if observed.managed == Some(true) && observed.limited.is_none() {

@@ -61,7 +61,8 @@ mod tests {
     /// Proves: IDN-5
     #[test]
     fn only_limits_that_the_cloud_has_and_that_limit_are_lifted() {
-        let read = compute::QuotaSet { instances: Some(10), cores: Some(-1), ram: None, ..compute::QuotaSet::default() };
+        let read =
+            compute::QuotaSet { instances: Some(10), cores: Some(-1), ram: None, ..compute::QuotaSet::default() };
         let lifted = compute(&read);
         assert_eq!(lifted, compute::QuotaSet { instances: Some(-1), ..compute::QuotaSet::default() });
         let read = network::Quota { floatingip: Some(0), router: Some(-1), ..network::Quota::default() };

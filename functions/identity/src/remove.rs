@@ -34,9 +34,52 @@ pub async fn dependants(scope: &Scope, identity: &Identity) -> Result<(), Proble
     ];
     let told: Vec<String> = counts.iter().filter_map(|(kind, count)| told(kind, *count)).collect();
     if told.is_empty() {
-        return Ok(());
+        return strays(scope, &name).await;
     }
-    Err(Problem::waiting(Reason::Deprovisioning, format!("still in use; waiting for these to be deleted: {}", told.join(", "))))
+    Err(Problem::waiting(
+        Reason::Deprovisioning,
+        format!("still in use; waiting for these to be deleted: {}", told.join(", ")),
+    ))
+}
+
+/// Waits for objects whose label somebody has changed, and whose things are still in this identity's project. All are
+/// looked through, which is why this is the last look and not the first.
+async fn strays(scope: &Scope, identity: &str) -> Result<(), Problem> {
+    let found = [
+        stray(&scope.api::<Server>(), identity).await?,
+        stray(&scope.api::<Volume>(), identity).await?,
+        stray(&scope.api::<LoadBalancer>(), identity).await?,
+        stray(&scope.api::<SecurityGroup>(), identity).await?,
+        stray(&scope.api::<Network>(), identity).await?,
+    ];
+    match found.into_iter().flatten().next() {
+        None => Ok(()),
+        Some(name) => {
+            let label = labels::IDENTITY;
+            let message =
+                format!("still in use by {name}, whose label {label} was changed; delete it, or set its label back");
+            Err(Problem::waiting(Reason::Deprovisioning, message))
+        }
+    }
+}
+
+async fn stray<K>(api: &Api<K>, identity: &str) -> Result<Option<String>, Problem>
+where
+    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    let mut params = ListParams::default().limit(500);
+    loop {
+        let page = api.list_metadata(&params).await;
+        let page = page.map_err(|error| kubernetes::problem(&error, "looking for what depends on the identity"))?;
+        let kept = |item: &&kube::core::PartialObjectMeta<K>| labels::anchor(*item, labels::IDENTITY) == Some(identity);
+        if let Some(item) = page.items.iter().find(kept) {
+            return Ok(Some(format!("{} {}", K::kind(&()), item.name_any())));
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params.continue_token = Some(token),
+            None => return Ok(None),
+        }
+    }
 }
 
 fn told(kind: &str, count: usize) -> Option<String> {
@@ -60,7 +103,12 @@ where
 }
 
 /// Removes what the identity has in the cloud. `Ok` says that a fresh look has shown that nothing is left.
-pub async fn scaffolding(scope: &Scope, region: &Region, identity: &Identity, record: Option<OpenstackIdentity>) -> Result<(), Problem> {
+pub async fn scaffolding(
+    scope: &Scope,
+    region: &Region,
+    identity: &Identity,
+    record: Option<OpenstackIdentity>,
+) -> Result<(), Problem> {
     let (manager, name) = (region.manager(), names::identity(&identity.name_any()));
     let keystone = manager.identity();
     let project = keystone.find_project_by_name(&region.domain, &name).await.during("looking for the project")?;
@@ -74,14 +122,20 @@ pub async fn scaffolding(scope: &Scope, region: &Region, identity: &Identity, re
     if let Some(user) = user {
         tracing::info!("deleting the user, and with it its application credential");
         keystone.delete_user(&user.id).await.or_absent().during("deleting the user")?;
-        if keystone.find_user_by_name(&region.domain, &name).await.during("looking whether the user is gone")?.is_some() {
+        if keystone.find_user_by_name(&region.domain, &name).await.during("looking whether the user is gone")?.is_some()
+        {
             return Err(Problem::yielding("the cloud has not yet removed the identity's user; looking again"));
         }
     }
     if let Some(project) = project {
         tracing::info!("deleting the project");
         keystone.delete_project(&project.id).await.or_absent().during("deleting the project")?;
-        if keystone.find_project_by_name(&region.domain, &name).await.during("looking whether the project is gone")?.is_some() {
+        if keystone
+            .find_project_by_name(&region.domain, &name)
+            .await
+            .during("looking whether the project is gone")?
+            .is_some()
+        {
             return Err(Problem::yielding("the cloud has not yet removed the identity's project; looking again"));
         }
     }
@@ -91,7 +145,8 @@ pub async fn scaffolding(scope: &Scope, region: &Region, identity: &Identity, re
 /// Deletes the project's server group, as the region's user, who may lack the role that a crash kept it from taking.
 async fn groups(region: &Region, project: &Project, name: &str) -> Result<(), Problem> {
     let manager = region.manager();
-    let held = manager.identity().project_roles(&project.id, &region.user).await.during("reading the roles on the project")?;
+    let held =
+        manager.identity().project_roles(&project.id, &region.user).await.during("reading the roles on the project")?;
     if !held.iter().any(|role| role.name == MANAGER_ROLE) {
         grant(region, project, &region.user, MANAGER_ROLE).await?;
     }
@@ -108,7 +163,13 @@ async fn groups(region: &Region, project: &Project, name: &str) -> Result<(), Pr
 }
 
 /// Deletes the key pair, as its user. It is written down before it is uploaded, so without a record there is none.
-async fn key_pair(scope: &Scope, region: &Region, record: OpenstackIdentity, project: &Project, user: &User) -> Result<(), Problem> {
+async fn key_pair(
+    scope: &Scope,
+    region: &Region,
+    record: OpenstackIdentity,
+    project: &Project,
+    user: &User,
+) -> Result<(), Problem> {
     if filled(record.spec.ssh_key_name.as_deref()).is_none() {
         return Ok(());
     }
@@ -155,6 +216,7 @@ async fn restore_password(
 async fn grant(region: &Region, project: &Project, user: &weir_openstack::UserId, name: &str) -> Result<(), Problem> {
     let manager = region.manager();
     let role = manager.identity().find_role_by_name(name).await.during("looking for a role")?;
-    let role = role.ok_or_else(|| Problem::retry(format!("the cloud has no role named {name}; an operator has to add it")))?;
+    let role =
+        role.ok_or_else(|| Problem::retry(format!("the cloud has no role named {name}; an operator has to add it")))?;
     manager.identity().grant_project_role(&project.id, user, &role.id).await.during("granting a role on the project")
 }

@@ -29,7 +29,8 @@ pub fn private_key() -> Result<String, Problem> {
 
 /// The public half of a private key, as `authorized_keys` has it, without a comment.
 pub fn public_key(pem: &[u8]) -> Result<String, Problem> {
-    let unreadable = || Problem::operator("the identity's recorded SSH key cannot be read; an operator has to look at its record");
+    let unreadable =
+        || Problem::operator("the identity's recorded SSH key cannot be read; an operator has to look at its record");
     let text = std::str::from_utf8(pem).map_err(|_| unreadable())?;
     let key = PrivateKey::from_openssh(text).map_err(|_| unreadable())?;
     let mut public = key.public_key().clone();

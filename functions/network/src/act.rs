@@ -10,10 +10,10 @@ use weir_api::crd::{VlanAllocation, VlanAllocationEntry, VlanAllocationSpec, Vla
 use weir_api::{Problem, labels, names};
 use weir_function_runtime::kubernetes::{self, MANAGER};
 use weir_function_runtime::{Foothold, Scope};
+use weir_openstack::OrAbsent;
 use weir_openstack::network::{
     AllocationPool, Gateway, NewNetwork, NewRouter, NewSubnet, RouterUpdate, Segment, SubnetUpdate,
 };
-use weir_openstack::OrAbsent;
 use weir_provider::During;
 
 /// Says in the cloud who made a thing, for whoever finds it there.
@@ -33,14 +33,16 @@ pub async fn act(
     match step {
         Step::AllocateVlan => {
             let segments = segments(foothold);
-            observed.vlan = Some(change_table(scope, foothold, |table| crate::vlan::allocate(table, segments, object)).await?);
+            observed.vlan =
+                Some(change_table(scope, foothold, |table| crate::vlan::allocate(table, segments, object)).await?);
         }
         Step::RecordVlan(vlan) => {
             let record = |table: &[VlanAllocationEntry]| Ok((vlan, crate::vlan::record(table, vlan, object)?));
             observed.vlan = Some(change_table(scope, foothold, record).await?);
         }
         Step::CreateNetwork { vlan } => {
-            let segment = vlan.zip(desired.physical_network.as_deref()).map(|(id, physical)| Segment::vlan(physical, id));
+            let segment =
+                vlan.zip(desired.physical_network.as_deref()).map(|(id, physical)| Segment::vlan(physical, id));
             let new = NewNetwork { name: &name, description: DESCRIPTION, segments: segment.as_slice() };
             let network = client.create_network(&new).await.map_err(|error| match error.kind() {
                 Some("VlanIdInUse") => Problem::retry("the VLAN that the region gives the network is used by something else in the cloud; an operator has to free it, or take it out of the region's segments")
@@ -82,7 +84,8 @@ pub async fn act(
         Step::SetGateway(router, external) => {
             let gateway = Gateway { network_id: external };
             let update = RouterUpdate { gateway: Some(Some(&gateway)) };
-            observed.router = Some(client.update_router(&router, &update).await.during("connecting the router to the outside")?);
+            observed.router =
+                Some(client.update_router(&router, &update).await.during("connecting the router to the outside")?);
         }
         Step::Attach(router, subnet) => {
             client.add_router_interface(&router, &subnet).await.during("connecting the router to the subnet")?;

@@ -27,7 +27,8 @@ pub struct Desired {
 impl Desired {
     /// Reads a spec.
     pub fn of(spec: &NetworkSpec, physical_network: Option<&str>) -> Result<Self, Problem> {
-        let route = |r: &weir_api::crd::Route| HostRoute { destination: r.prefix.to_string(), nexthop: r.next_hop.to_string() };
+        let route =
+            |r: &weir_api::crd::Route| HostRoute { destination: r.prefix.to_string(), nexthop: r.next_hop.to_string() };
         let mut routes: Vec<HostRoute> = spec.routes.iter().map(route).collect();
         routes.sort();
         routes.dedup();
@@ -85,7 +86,9 @@ pub fn decide(desired: &Desired, observed: &Observed) -> Result<Step, Problem> {
         return Ok(Step::CreateSubnet(network.id.clone()));
     };
     if subnet.network_id != network.id {
-        return Err(Problem::operator("the cloud has a subnet of this network's name on another network; an operator has to look"));
+        return Err(Problem::operator(
+            "the cloud has a subnet of this network's name on another network; an operator has to look",
+        ));
     }
     if subnet.cidr.parse::<Ipv4Net>().ok() != Some(desired.prefix) {
         return Err(Problem::user_action(format!(
@@ -134,7 +137,10 @@ pub enum Removal {
 /// Somebody else's ports are on the network.
 pub fn decide_removal(observed: &Observed) -> Result<Removal, Problem> {
     if !observed.foreign.is_empty() {
-        return Err(Problem::yielding(format!("still in use by {}; waiting for them to go", weir_provider::described(&observed.foreign))));
+        return Err(Problem::yielding(format!(
+            "still in use by {}; waiting for them to go",
+            weir_provider::described(&observed.foreign)
+        )));
     }
     if let Some(router) = &observed.router {
         return Ok(match observed.interfaces.first() {

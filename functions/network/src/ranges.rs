@@ -48,7 +48,11 @@ impl Ranges {
                 ),
             };
             // Nothing longer than a /29 has room for a reservation, a gateway and a server.
-            let message = if net.prefix_len() > 29 { format!("the prefix {prefix} is too small; use a /29 or larger") } else { message };
+            let message = if net.prefix_len() > 29 {
+                format!("the prefix {prefix} is too small; use a /29 or larger")
+            } else {
+                message
+            };
             return Err(Problem::user_action(message));
         }
         if provider.is_some_and(|p| p < length || p > 30) {
@@ -83,8 +87,10 @@ mod tests {
     use serde_json::Value;
 
     fn ranges(prefix: &str, reservations: Option<(u8, Option<u8>)>) -> Result<Ranges, Problem> {
-        let reservations = reservations
-            .map(|(prefix_length, provider_reserved_prefix_length)| Reservations { prefix_length, provider_reserved_prefix_length });
+        let reservations = reservations.map(|(prefix_length, provider_reserved_prefix_length)| Reservations {
+            prefix_length,
+            provider_reserved_prefix_length,
+        });
         Ranges::of(prefix.parse().unwrap(), reservations)
     }
 
@@ -127,7 +133,11 @@ mod tests {
         for (prefix, reservations, storage, dhcp) in rows {
             let got = ranges(prefix, reservations).expect(prefix);
             let shown = got.storage.map_or_else(String::new, |s| format!("{}-{}", s.start_ip, s.end_ip));
-            assert_eq!((shown.as_str(), format!("{}-{}", got.dhcp.0, got.dhcp.1).as_str()), (storage, dhcp), "{prefix}");
+            assert_eq!(
+                (shown.as_str(), format!("{}-{}", got.dhcp.0, got.dhcp.1).as_str()),
+                (storage, dhcp),
+                "{prefix}"
+            );
         }
     }
 

@@ -30,21 +30,29 @@ pub fn allocate(
     let taken: BTreeSet<i64> = table.iter().map(|entry| entry.id).collect();
     let free = ranges(segments).into_iter().flatten().find(|id| !taken.contains(id));
     let Some(id) = free.and_then(|id| u16::try_from(id).ok()) else {
-        return Err(Problem::operator("the region has no free VLAN left; delete networks, or have an operator add segments"));
+        return Err(Problem::operator(
+            "the region has no free VLAN left; delete networks, or have an operator add segments",
+        ));
     };
     Ok((id, Some(with(table, id, network))))
 }
 
 /// Records that `network` has `id` already, as found in the cloud. Returns the new table if it changed.
-pub fn record(table: &[VlanAllocationEntry], id: u16, network: &str) -> Result<Option<Vec<VlanAllocationEntry>>, Problem> {
+pub fn record(
+    table: &[VlanAllocationEntry],
+    id: u16,
+    network: &str,
+) -> Result<Option<Vec<VlanAllocationEntry>>, Problem> {
     check(table)?;
     let id_taken = table.iter().find(|entry| entry.id == i64::from(id));
     let other_id = table.iter().find(|entry| entry.physical_network_id == network && entry.id != i64::from(id));
     match (id_taken, other_id) {
         (Some(entry), _) if entry.physical_network_id == network => Ok(None),
         (None, None) => Ok(Some(with(table, id, network))),
-        _ => Err(Problem::operator("the VLAN of the network in the cloud is not the one that the region's table says; an operator has to look")
-            .with_detail(format!("the network has VLAN {id}; the table says otherwise for it or for that VLAN"))),
+        _ => Err(Problem::operator(
+            "the VLAN of the network in the cloud is not the one that the region's table says; an operator has to look",
+        )
+        .with_detail(format!("the network has VLAN {id}; the table says otherwise for it or for that VLAN"))),
     }
 }
 
@@ -68,7 +76,9 @@ fn check(table: &[VlanAllocationEntry]) -> Result<(), Problem> {
     if ids.len() == table.len() && networks.len() == table.len() && legal {
         return Ok(());
     }
-    Err(Problem::operator("the region's VLAN table is corrupt: it names a VLAN or a network twice, or an impossible VLAN; an operator has to mend it"))
+    Err(Problem::operator(
+        "the region's VLAN table is corrupt: it names a VLAN or a network twice, or an impossible VLAN; an operator has to mend it",
+    ))
 }
 
 /// The configured ranges, clamped to what is legal; all of it when none are configured. An inverted segment stands for
@@ -139,7 +149,13 @@ mod tests {
     /// Proves: NET-8
     #[test]
     fn a_corrupt_table_is_refused_and_not_repaired() {
-        for table in [vec![entry(1, "a"), entry(1, "b")], vec![entry(1, "a"), entry(2, "a")], vec![entry(0, "a")], vec![entry(4095, "a")], vec![entry(-1, "a")]] {
+        for table in [
+            vec![entry(1, "a"), entry(1, "b")],
+            vec![entry(1, "a"), entry(2, "a")],
+            vec![entry(0, "a")],
+            vec![entry(4095, "a")],
+            vec![entry(-1, "a")],
+        ] {
             assert!(allocate(&table, &[], "c").is_err(), "{table:?}");
             assert!(allocate(&table, &[], "a").is_err(), "{table:?}");
             assert!(record(&table, 7, "c").is_err(), "{table:?}");

@@ -52,10 +52,14 @@ pub fn faults(observed: &Observed, roles: &[String]) -> Vec<String> {
 fn refusal(error: &Error, scope: &str) -> String {
     match error.class() {
         Class::Unauthorized | Class::Forbidden => {
-            format!("the cloud refuses the credential for {scope}; check user-id, password, domain-id and project-id in the region's Secret")
+            format!(
+                "the cloud refuses the credential for {scope}; check user-id, password, domain-id and project-id in the region's Secret"
+            )
         }
         Class::NotFound => "the endpoint answers, but not as Keystone does; check spec.openstack.endpoint".to_owned(),
-        Class::Unavailable if error.status().is_none() => "the endpoint does not answer; check spec.openstack.endpoint".to_owned(),
+        Class::Unavailable if error.status().is_none() => {
+            "the endpoint does not answer; check spec.openstack.endpoint".to_owned()
+        }
         _ => format!("no token for {scope}: {}", why(error)),
     }
 }
@@ -64,7 +68,9 @@ fn refusal(error: &Error, scope: &str) -> String {
 fn why(error: &Error) -> &'static str {
     match error.class() {
         Class::Unavailable => "the service is not available",
-        Class::Unauthorized | Class::Forbidden => "the credential may not; an operator has to grant it in the cloud's policy",
+        Class::Unauthorized | Class::Forbidden => {
+            "the credential may not; an operator has to grant it in the cloud's policy"
+        }
         Class::RateLimited => "the cloud asks to slow down",
         Class::Unsupported => "the cloud does not offer the version that is needed",
         _ => "its answer makes no sense",
@@ -111,7 +117,12 @@ mod tests {
         observed.project = Ok(set(&[Service::Identity, Service::Network, Service::Image]));
         observed.roles = Some(Ok(names(&["member"])));
         let found = faults(&observed, &roles());
-        let expected = ["lacks the role manager", "no compute service", "no role named manager", "no role named load-balancer_member"];
+        let expected = [
+            "lacks the role manager",
+            "no compute service",
+            "no role named manager",
+            "no role named load-balancer_member",
+        ];
         assert_eq!(found.len(), expected.len(), "{found:?}");
         for (fault, says) in found.iter().zip(expected) {
             assert!(fault.contains(says), "{fault}");

@@ -41,7 +41,8 @@ impl Function for Regions {
             kubernetes::hold(&secrets, &secret, &reference(object)).await?;
         }
         let observed = observe::observe(scope.open(object).await?).await;
-        let configured = openstack.identity.as_ref().map(|identity| &identity.cluster_roles).filter(|roles| !roles.is_empty());
+        let configured =
+            openstack.identity.as_ref().map(|identity| &identity.cluster_roles).filter(|roles| !roles.is_empty());
         let roles = configured.cloned().unwrap_or_else(|| ROLES.map(str::to_owned).to_vec());
         let faults = decide::faults(&observed, &roles);
         if faults.is_empty() {
@@ -56,10 +57,16 @@ impl Function for Regions {
         let name = object.name_any();
         let selector = ListParams::default().labels(&format!("{}={name}", labels::REGION)).limit(100);
         let identities = scope.api::<Identity>().list_metadata(&selector).await;
-        let identities = identities.map_err(|error| kubernetes::problem(&error, "looking for the region's identities"))?;
+        let identities =
+            identities.map_err(|error| kubernetes::problem(&error, "looking for the region's identities"))?;
         match identities.items.len() {
             0 => {}
-            1 => return Err(Problem::waiting(Reason::Deprovisioning, "still in use; waiting for 1 identity to be deleted")),
+            1 => {
+                return Err(Problem::waiting(
+                    Reason::Deprovisioning,
+                    "still in use; waiting for 1 identity to be deleted",
+                ));
+            }
             n => {
                 let message = format!("still in use; waiting for {n} identities to be deleted");
                 return Err(Problem::waiting(Reason::Deprovisioning, message));

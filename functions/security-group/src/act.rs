@@ -14,7 +14,12 @@ const GROUP: &str = "managed by Weir: change the SecurityGroup in Kubernetes ins
 const RULE: &str = "unikorn managed security group rule";
 
 /// Takes one step, and brings the observation up to date with its answer.
-pub async fn act(session: &Session, object: &str, step: Step, group: &mut Option<SecurityGroup>) -> Result<(), Problem> {
+pub async fn act(
+    session: &Session,
+    object: &str,
+    step: Step,
+    group: &mut Option<SecurityGroup>,
+) -> Result<(), Problem> {
     let client = session.network();
     match (step, group.as_mut()) {
         (Step::CreateGroup, _) => {

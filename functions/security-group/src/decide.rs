@@ -138,16 +138,26 @@ mod tests {
     #[test]
     fn two_spellings_of_a_rule_are_one_rule() {
         let rows = [
-            (json!({"direction": "ingress", "protocol": "tcp", "port": {"number": 22}}),
-             json!({"direction": "ingress", "ethertype": "IPv4", "protocol": "6", "port_range_min": 22, "port_range_max": 22, "remote_ip_prefix": "0.0.0.0/0"})),
-            (json!({"direction": "ingress", "protocol": "udp", "port": {"range": {"start": 53, "end": 53}}, "cidr": "10.0.0.9/8"}),
-             json!({"direction": "ingress", "ethertype": "IPv4", "protocol": 17, "port_range_min": 53, "port_range_max": 53, "remote_ip_prefix": "10.0.0.0/8"})),
-            (json!({"direction": "ingress", "protocol": "vrrp"}),
-             json!({"direction": "ingress", "ethertype": "IPv4", "protocol": "112"})),
-            (json!({"direction": "ingress", "protocol": "icmp"}),
-             json!({"direction": "ingress", "ethertype": "IPv4", "protocol": "ICMP", "remote_ip_prefix": ""})),
-            (json!({"direction": "ingress", "protocol": "any", "cidr": "0.0.0.0/0"}),
-             json!({"direction": "ingress", "ethertype": "IPv4", "protocol": "any"})),
+            (
+                json!({"direction": "ingress", "protocol": "tcp", "port": {"number": 22}}),
+                json!({"direction": "ingress", "ethertype": "IPv4", "protocol": "6", "port_range_min": 22, "port_range_max": 22, "remote_ip_prefix": "0.0.0.0/0"}),
+            ),
+            (
+                json!({"direction": "ingress", "protocol": "udp", "port": {"range": {"start": 53, "end": 53}}, "cidr": "10.0.0.9/8"}),
+                json!({"direction": "ingress", "ethertype": "IPv4", "protocol": 17, "port_range_min": 53, "port_range_max": 53, "remote_ip_prefix": "10.0.0.0/8"}),
+            ),
+            (
+                json!({"direction": "ingress", "protocol": "vrrp"}),
+                json!({"direction": "ingress", "ethertype": "IPv4", "protocol": "112"}),
+            ),
+            (
+                json!({"direction": "ingress", "protocol": "icmp"}),
+                json!({"direction": "ingress", "ethertype": "IPv4", "protocol": "ICMP", "remote_ip_prefix": ""}),
+            ),
+            (
+                json!({"direction": "ingress", "protocol": "any", "cidr": "0.0.0.0/0"}),
+                json!({"direction": "ingress", "ethertype": "IPv4", "protocol": "any"}),
+            ),
             (json!({"direction": "egress", "protocol": "any"}), json!({"direction": "egress", "ethertype": "IPv4"})),
         ];
         for (wanted, live) in rows {
@@ -185,7 +195,8 @@ mod tests {
     /// Proves: SEC-1
     #[test]
     fn what_is_missing_is_made_before_what_is_not_wanted_goes() {
-        let spec = spec(&json!([{"direction": "ingress", "protocol": "tcp", "port": {"range": {"start": 80, "end": 443}}}]));
+        let spec =
+            spec(&json!([{"direction": "ingress", "protocol": "tcp", "port": {"range": {"start": 80, "end": 443}}}]));
         let mut rules = defaults();
         rules.push(json!({"direction": "ingress", "ethertype": "IPv4", "protocol": "tcp", "port_range_min": 80, "port_range_max": 80}));
         let steps = steps(&spec, group(rules));

@@ -29,7 +29,12 @@ pub struct SecurityGroups;
 impl Function for SecurityGroups {
     type Object = SecurityGroup;
 
-    async fn reconcile(&self, scope: &Scope, object: &SecurityGroup, _: &mut SecurityGroupStatus) -> Result<(), Problem> {
+    async fn reconcile(
+        &self,
+        scope: &Scope,
+        object: &SecurityGroup,
+        _: &mut SecurityGroupStatus,
+    ) -> Result<(), Problem> {
         let wanted = decide::wanted(&object.spec)?;
         let session = scope.identity(object).await?.session()?;
         let name = object.name_any();
@@ -47,7 +52,12 @@ impl Function for SecurityGroups {
         Err(Problem::yielding("the cloud does not keep the rules of the security group; looking again"))
     }
 
-    async fn finalize(&self, scope: &Scope, object: &SecurityGroup, _: &mut SecurityGroupStatus) -> Result<(), Problem> {
+    async fn finalize(
+        &self,
+        scope: &Scope,
+        object: &SecurityGroup,
+        _: &mut SecurityGroupStatus,
+    ) -> Result<(), Problem> {
         let Some(foothold) = scope.foothold(object).await? else {
             return Ok(());
         };
@@ -59,7 +69,11 @@ impl Function for SecurityGroups {
             tracing::info!("deleting the group");
             if !act::delete(&session, &group.id).await? {
                 let users = observe::users(&session, &group).await?;
-                let by = if users.is_empty() { "something in the cloud".to_owned() } else { weir_provider::described(&users) };
+                let by = if users.is_empty() {
+                    "something in the cloud".to_owned()
+                } else {
+                    weir_provider::described(&users)
+                };
                 return Err(Problem::yielding(format!("still in use by {by}; waiting for it to let go")));
             }
         }

@@ -13,6 +13,7 @@ pub async fn observe(session: &Session, object: &str) -> Result<Option<SecurityG
 
 /// The ports of the project that use a group.
 pub async fn users(session: &Session, group: &SecurityGroup) -> Result<Vec<Port>, Problem> {
-    let ports = session.network().ports(&PortFilter::default()).await.during("looking for what uses the security group")?;
+    let ports =
+        session.network().ports(&PortFilter::default()).await.during("looking for what uses the security group")?;
     Ok(ports.into_iter().filter(|port| port.security_groups.contains(&group.id)).collect())
 }

@@ -41,12 +41,16 @@ impl Rule {
             None => None,
             Some(_) if !matches!(spec.protocol, RuleProtocol::Tcp | RuleProtocol::Udp) => {
                 let name = protocol.unwrap_or("any");
-                return Err(Problem::user_action(format!("a rule for {name} cannot have a port; remove the port, or use tcp or udp")));
+                return Err(Problem::user_action(format!(
+                    "a rule for {name} cannot have a port; remove the port, or use tcp or udp"
+                )));
             }
             Some(port) => Some(match (port.number, &port.range) {
                 (Some(number), None) => range(number, number)?,
                 (None, Some(ports)) => range(ports.start, ports.end)?,
-                _ => return Err(Problem::user_action("a rule's port needs either a number or a range; set one of them")),
+                _ => {
+                    return Err(Problem::user_action("a rule's port needs either a number or a range; set one of them"));
+                }
             }),
         };
         let prefix = spec.cidr.map_or_else(Ipv4Net::default, |prefix| prefix.net());
@@ -99,7 +103,9 @@ fn range(start: i64, end: i64) -> Result<(u16, u16), Problem> {
     let port = |n: i64| u16::try_from(n).ok().filter(|n| *n > 0);
     match (port(start), port(end)) {
         (Some(start), Some(end)) if start <= end => Ok((start, end)),
-        _ => Err(Problem::user_action(format!("the ports {start} to {end} are no range between 1 and 65535; mend the rule"))),
+        _ => Err(Problem::user_action(format!(
+            "the ports {start} to {end} are no range between 1 and 65535; mend the rule"
+        ))),
     }
 }
 

@@ -172,7 +172,7 @@ async fn of_identity<K>(scope: &Scope, server: &crd::Server) -> Result<Vec<K>, P
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
 {
-    let Some(identity) = labels::get(server, labels::IDENTITY) else {
+    let Some(identity) = labels::anchor(server, labels::IDENTITY) else {
         return Ok(Vec::new());
     };
     let list = ListParams::default().labels(&format!("{}={identity}", labels::IDENTITY));

@@ -96,31 +96,85 @@ pub struct News {
     pub observed_generation: Option<i64>,
 }
 
+/// `status` of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Truth {
+    /// It holds.
+    True,
+    /// It does not.
+    False,
+    /// It cannot be told.
+    Unknown,
+}
+
+impl Truth {
+    /// The text in the condition.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl From<bool> for Truth {
+    fn from(holds: bool) -> Self {
+        if holds { Self::True } else { Self::False }
+    }
+}
+
 /// Puts `news` into the list. Other conditions, and their order, are left alone (OWN-1). True if anything changed.
 pub fn set(conditions: &mut Vec<Condition>, news: News, now: Time) -> bool {
-    let status = if news.status { "True" } else { "False" };
-    let reason = news.reason.as_str();
-    if let Some(old) = conditions.iter_mut().find(|c| c.type_ == news.kind) {
-        let moved = old.status != status || old.reason != reason;
-        let told = old.message != news.message || old.observed_generation != news.observed_generation;
-        if moved {
-            old.last_transition_time = now;
-        }
-        if moved || told {
-            status.clone_into(&mut old.status);
-            reason.clone_into(&mut old.reason);
-            old.message = news.message;
-            old.observed_generation = news.observed_generation;
-        }
-        return moved || told;
-    }
-    conditions.push(Condition {
-        type_: news.kind.to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message: news.message,
+    let told = Told {
+        kind: news.kind,
+        truth: news.status.into(),
+        reason: news.reason.as_str(),
+        message: &news.message,
         observed_generation: news.observed_generation,
-        last_transition_time: now,
-    });
-    true
+    };
+    put(conditions, &told, now)
+}
+
+/// What a condition is to say, in its own words: for those whose reasons are not [`Reason`]s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told<'a> {
+    /// The condition's type.
+    pub kind: &'a str,
+    /// Its `status`.
+    pub truth: Truth,
+    /// Its `reason`.
+    pub reason: &'a str,
+    /// Its `message`, for the object's owner (OWN-5).
+    pub message: &'a str,
+    /// The generation of the object that this was decided from.
+    pub observed_generation: Option<i64>,
+}
+
+/// Puts a condition into the list. Others, and their order, are left alone (OWN-1). True if anything changed.
+pub fn put(conditions: &mut Vec<Condition>, told: &Told<'_>, now: Time) -> bool {
+    let status = told.truth.as_str();
+    let Some(old) = conditions.iter_mut().find(|c| c.type_ == told.kind) else {
+        conditions.push(Condition {
+            type_: told.kind.to_owned(),
+            status: status.to_owned(),
+            reason: told.reason.to_owned(),
+            message: told.message.to_owned(),
+            observed_generation: told.observed_generation,
+            last_transition_time: now,
+        });
+        return true;
+    };
+    let moved = old.status != status || old.reason != told.reason;
+    let reworded = old.message != told.message || old.observed_generation != told.observed_generation;
+    if moved {
+        old.last_transition_time = now;
+    }
+    if moved || reworded {
+        status.clone_into(&mut old.status);
+        told.reason.clone_into(&mut old.reason);
+        told.message.clone_into(&mut old.message);
+        old.observed_generation = told.observed_generation;
+    }
+    moved || reworded
 }

@@ -40,6 +40,31 @@ pub fn foreign_references(meta: &ObjectMeta) -> Vec<&str> {
         .collect()
 }
 
+/// Labels that say where an object's things are in which cloud. As soon as an object is held by a finalizer they are
+/// copied into annotations of the same keys, and from then on the copies count: a label that somebody edits or drops must
+/// not make what is in the cloud unfindable.
+pub const ANCHORS: [&str; 2] = [REGION, IDENTITY];
+
+/// What one of the [`ANCHORS`] says: the annotation, or, before there is one, the label.
+pub fn anchor<'a>(object: &'a impl ResourceExt, key: &str) -> Option<&'a str> {
+    let kept = object.annotations().get(key).map(String::as_str).filter(|value| !value.is_empty());
+    kept.or_else(|| get(object, key))
+}
+
+/// The anchors that are not kept yet, with their values.
+pub fn unkept(object: &impl ResourceExt) -> Vec<(&'static str, String)> {
+    let missing = ANCHORS.into_iter().filter(|key| !object.annotations().contains_key(*key));
+    missing.filter_map(|key| Some((key, get(object, key)?.to_owned()))).collect()
+}
+
+/// An anchor whose label no longer says what is kept, with what is kept.
+pub fn moved(object: &impl ResourceExt) -> Option<(&'static str, &str)> {
+    ANCHORS.into_iter().find_map(|key| {
+        let kept = object.annotations().get(key)?.as_str();
+        (get(object, key) != Some(kept)).then_some((key, kept))
+    })
+}
+
 /// A label's value, if the label is there and not empty.
 pub fn get<'a>(object: &'a impl ResourceExt, label: &str) -> Option<&'a str> {
     object.labels().get(label).map(String::as_str).filter(|value| !value.is_empty())

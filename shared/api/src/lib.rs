@@ -12,6 +12,7 @@ pub mod kind;
 pub mod labels;
 pub mod names;
 pub mod problem;
+pub mod server;
 
 pub use kind::{Kind, ObjectRef};
 pub use problem::{Consequence, Problem};

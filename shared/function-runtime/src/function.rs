@@ -150,7 +150,7 @@ impl Scope {
 
     /// The region that an object's label names, with its credential, read afresh (OSC-4).
     pub async fn region(&self, object: &impl ResourceExt) -> Result<Region, Problem> {
-        let Some(name) = weir_api::labels::get(object, weir_api::labels::REGION) else {
+        let Some(name) = weir_api::labels::anchor(object, weir_api::labels::REGION) else {
             return Err(Problem::user_action(format!("the label {} is missing: it names the region", weir_api::labels::REGION)));
         };
         self.region_named(name).await
@@ -174,7 +174,7 @@ impl Scope {
 
     /// The identity that an object's label names, ready to be worked in: realised, and not going away (SRV-4).
     pub async fn identity(&self, object: &impl ResourceExt) -> Result<Foothold, Problem> {
-        let Some(name) = weir_api::labels::get(object, weir_api::labels::IDENTITY) else {
+        let Some(name) = weir_api::labels::anchor(object, weir_api::labels::IDENTITY) else {
             let label = weir_api::labels::IDENTITY;
             return Err(Problem::user_action(format!("the label {label} is missing: it names the identity")));
         };
@@ -188,7 +188,7 @@ impl Scope {
     /// What the identity that an object's label names has in the cloud, whatever state it is in; `None` if it has no
     /// project, so that nothing of the object can be there either (NET-12). For deletion.
     pub async fn foothold(&self, object: &impl ResourceExt) -> Result<Option<Foothold>, Problem> {
-        let Some(name) = weir_api::labels::get(object, weir_api::labels::IDENTITY) else {
+        let Some(name) = weir_api::labels::anchor(object, weir_api::labels::IDENTITY) else {
             return Ok(None);
         };
         let record = self.get::<crd::OpenstackIdentity>(name).await?;

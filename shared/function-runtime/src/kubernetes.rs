@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fmt::Debug;
 use weir_api::conditions::Reason;
-use weir_api::{Consequence, Problem};
+use weir_api::{Consequence, Problem, labels};
 
 /// The field manager under which Weir writes.
 pub const MANAGER: &str = "weir";
@@ -58,6 +58,30 @@ where
         Err(error) if !present && is_not_found(&error) => Ok(None),
         Err(error) => Err(problem(&error, "writing a finalizer")),
     }
+}
+
+/// Takes hold of an object: puts on its function's finalizer and keeps its [`labels::ANCHORS`], in one write. Does nothing,
+/// and returns `None`, when both are there.
+pub async fn take_hold<K>(api: &Api<K>, object: &K, finalizer: bool) -> Result<Option<K>, Problem>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let held = !finalizer || object.finalizers().iter().any(|f| f == labels::FINALIZER);
+    let unkept = labels::unkept(object);
+    if held && unkept.is_empty() {
+        return Ok(None);
+    }
+    let mut metadata = json!({"resourceVersion": object.resource_version()});
+    if !held {
+        let mut finalizers = object.finalizers().to_vec();
+        finalizers.push(labels::FINALIZER.to_owned());
+        metadata["finalizers"] = json!(finalizers);
+    }
+    for (key, value) in unkept {
+        metadata["annotations"][key] = json!(value);
+    }
+    let patched = api.patch(&object.name_any(), &params(), &Patch::Merge(json!({ "metadata": metadata }))).await;
+    patched.map(Some).map_err(|error| problem(&error, "taking hold of the object"))
 }
 
 /// Puts a reference to the object at hand onto another object, so that the other cannot go first (SRV-9).

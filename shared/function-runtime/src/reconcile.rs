@@ -5,6 +5,8 @@
 //! - An object is only worked on once its finalizer is stored, and only released when `finalize` has said `Ok` (OWN-8).
 //! - Status is one patch at most, none when nothing changed (OWN-4), at the resource version that was read. A conflict
 //!   reads everything again (OWN-1).
+//! - Where an object's things are in the cloud is kept in annotations before anything is made ([`labels::ANCHORS`]), so
+//!   that editing a label neither moves nor loses them.
 //! - A paused object is neither read from nor done to the cloud (OWN-6).
 //!
 //! Caveat: several conflicts in a row end the call; it comes back after a second, so that a writer gone wild costs a
@@ -79,11 +81,7 @@ impl<F: Function> Reconciler<F> {
             write(&api, &object, &status).await?;
             return Ok(Verdict::Parked);
         }
-        if F::FINALIZER
-            && !deleting
-            && !held
-            && let Some(stored) = kubernetes::set_finalizer(&api, &object, labels::FINALIZER, true).await?
-        {
+        if !deleting && let Some(stored) = kubernetes::take_hold(&api, &object, F::FINALIZER).await? {
             object = stored;
         }
         let mut status = object.status().cloned().unwrap_or_default();
@@ -93,7 +91,10 @@ impl<F: Function> Reconciler<F> {
                 None => self.function.finalize(scope, &object, &mut status).await,
             }
         } else {
-            self.function.reconcile(scope, &object, &mut status).await
+            match must_stay(&object) {
+                Some(problem) => Err(problem),
+                None => self.function.reconcile(scope, &object, &mut status).await,
+            }
         };
         match outcome {
             Ok(()) if deleting => {
@@ -140,6 +141,13 @@ fn verdict_of(problem: &Problem) -> Verdict {
         Consequence::UserAction => Verdict::Parked,
         Consequence::Retry(after) => Verdict::Retry { after },
     }
+}
+
+/// Nothing can be moved to another region or identity: what the object has in the cloud stays where it was made.
+fn must_stay<K: ResourceExt>(object: &K) -> Option<Problem> {
+    let (label, kept) = labels::moved(object)?;
+    let message = format!("the label {label} must stay {kept}: nothing can be moved; set it back, or make another object");
+    Some(Problem::user_action(message))
 }
 
 /// Others that still refer to an object under deletion; they go first (NET-11).

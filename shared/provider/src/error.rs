@@ -34,36 +34,52 @@ pub fn problem(error: &Error, doing: &str) -> Problem {
     let service = error.service();
     let retry = Consequence::Retry(error.retry_after().map(|wait| wait.min(LONGEST_WAIT)));
     let (consequence, message) = match error.class() {
-        Class::NotFound => {
-            (Consequence::Yield(YIELD), format!("something the cloud had a moment ago is gone, while {doing}; looking again"))
-        }
+        Class::NotFound => (
+            Consequence::Yield(YIELD),
+            format!("something the cloud had a moment ago is gone, while {doing}; looking again"),
+        ),
         Class::Conflict => {
             (retry, format!("the cloud's {service} service reports a conflict while {doing}; trying again"))
         }
-        Class::NotNow => (Consequence::Yield(YIELD), format!("the cloud is busy with it, while {doing}; looking again")),
-        Class::QuotaExceeded => {
-            (retry, format!("a quota of the cloud is used up, while {doing}; free something or ask for more; trying again"))
+        Class::NotNow => {
+            (Consequence::Yield(YIELD), format!("the cloud is busy with it, while {doing}; looking again"))
         }
-        Class::BadRequest => {
-            (retry, format!("the cloud's {service} service refused the request while {doing}; an operator can see why; trying again"))
-        }
+        Class::QuotaExceeded => (
+            retry,
+            format!("a quota of the cloud is used up, while {doing}; free something or ask for more; trying again"),
+        ),
+        Class::BadRequest => (
+            retry,
+            format!(
+                "the cloud's {service} service refused the request while {doing}; an operator can see why; trying again"
+            ),
+        ),
         Class::Unauthorized => {
             (retry, format!("the cloud refused the credential while {doing}; an operator has to mend it; trying again"))
         }
-        Class::Forbidden => {
-            (retry, format!("the cloud's policy does not allow it while {doing}; an operator has to grant it; trying again"))
-        }
+        Class::Forbidden => (
+            retry,
+            format!("the cloud's policy does not allow it while {doing}; an operator has to grant it; trying again"),
+        ),
         Class::RateLimited => (retry, format!("the cloud asks to slow down while {doing}; trying again")),
-        Class::Unavailable => (retry, format!("the cloud's {service} service is not available while {doing}; trying again")),
-        Class::Unsupported => {
-            (retry, format!("the cloud lacks the {service} service, or the version of it that is needed, while {doing}; trying again"))
+        Class::Unavailable => {
+            (retry, format!("the cloud's {service} service is not available while {doing}; trying again"))
         }
-        Class::NotUnderstood => {
-            (retry, format!("the cloud's {service} service gave an answer that makes no sense while {doing}; trying again"))
-        }
+        Class::Unsupported => (
+            retry,
+            format!(
+                "the cloud lacks the {service} service, or the version of it that is needed, while {doing}; trying again"
+            ),
+        ),
+        Class::NotUnderstood => (
+            retry,
+            format!("the cloud's {service} service gave an answer that makes no sense while {doing}; trying again"),
+        ),
         Class::Inconsistent => (
             Consequence::Retry(Some(YIELD)),
-            format!("the cloud has more than one where there must be one, while {doing}; an operator has to remove the wrong one"),
+            format!(
+                "the cloud has more than one where there must be one, while {doing}; an operator has to remove the wrong one"
+            ),
         ),
         Class::Withheld => (Consequence::Reread, format!("the work on the object was handed over while {doing}")),
     };

@@ -21,7 +21,9 @@ impl Region {
     /// None is selected: an operator has to change the region or the cloud.
     pub async fn external_network(&self) -> Result<Network, Problem> {
         self.external_networks().await?.into_iter().next().ok_or_else(|| {
-            Problem::operator("the region has no external network that its selector lets through; an operator has to add one")
+            Problem::operator(
+                "the region has no external network that its selector lets through; an operator has to add one",
+            )
         })
     }
 }

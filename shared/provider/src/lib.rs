@@ -19,6 +19,7 @@ mod external;
 mod ports;
 mod record;
 mod region;
+pub mod server;
 
 pub use error::{During, dependency, problem};
 pub use ports::described;

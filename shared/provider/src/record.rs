@@ -29,12 +29,18 @@ impl Record {
     /// taken over without one, user and password.
     pub(crate) fn credential(&self) -> Option<(Credential, Scope)> {
         let spec = &self.spec;
-        if let (Some(id), Some(secret)) = (text(spec.application_credential_id.as_deref()), spec.application_credential_secret.as_ref()) {
+        if let (Some(id), Some(secret)) =
+            (text(spec.application_credential_id.as_deref()), spec.application_credential_secret.as_ref())
+        {
             let secret = Secret::new(secret.expose().as_str());
-            return Some((Credential::ApplicationCredential { id: ApplicationCredentialId::from(id), secret }, Scope::Own));
+            return Some((
+                Credential::ApplicationCredential { id: ApplicationCredentialId::from(id), secret },
+                Scope::Own,
+            ));
         }
         let (user, password) = (text(spec.user_id.as_deref())?, spec.password.as_ref()?);
-        let credential = Credential::Password { user_id: UserId::from(user), password: Secret::new(password.expose().as_str()) };
+        let credential =
+            Credential::Password { user_id: UserId::from(user), password: Secret::new(password.expose().as_str()) };
         Some((credential, Scope::Project(self.project.clone())))
     }
 }

@@ -51,9 +51,11 @@ impl Provider {
         wrap: &Wrap<'_>,
     ) -> Result<Region, Problem> {
         let regions: Api<crd::Region> = Api::namespaced(kubernetes.clone(), namespace);
-        let region = regions.get_opt(name).await.map_err(|error| unreadable("region", &error))?.ok_or_else(|| {
-            Problem::waiting(Reason::DependencyNotFound, format!("Region {name} does not exist"))
-        })?;
+        let region = regions
+            .get_opt(name)
+            .await
+            .map_err(|error| unreadable("region", &error))?
+            .ok_or_else(|| Problem::waiting(Reason::DependencyNotFound, format!("Region {name} does not exist")))?;
         self.open(kubernetes, &region, call, wrap).await
     }
 
@@ -71,12 +73,17 @@ impl Provider {
         let at = &config.service_account_secret;
         let secrets: Api<KubernetesSecret> = Api::namespaced(kubernetes.clone(), &at.namespace);
         let secret =
-            secrets.get_opt(&at.name).await.map_err(|error| unreadable("region's Secret", &error))?.ok_or_else(|| {
-                let which = format!("{}/{}", at.namespace, at.name);
-                Problem::waiting(Reason::Errored, format!("the region's Secret {which} does not exist; create it"))
-            })?;
+            secrets.get_opt(&at.name).await.map_err(|error| unreadable("region's Secret", &error))?.ok_or_else(
+                || {
+                    let which = format!("{}/{}", at.namespace, at.name);
+                    Problem::waiting(Reason::Errored, format!("the region's Secret {which} does not exist; create it"))
+                },
+            )?;
         let secret = Values { at: format!("{}/{}", at.namespace, at.name), secret };
-        let tls = Tls { ca_bundle: secret.text(CA)?.map(String::into_bytes), insecure: secret.text(INSECURE)?.as_deref() == Some("true") };
+        let tls = Tls {
+            ca_bundle: secret.text(CA)?.map(String::into_bytes),
+            insecure: secret.text(INSECURE)?.as_deref() == Some("true"),
+        };
         Ok(Region {
             name: region.metadata.name.clone().unwrap_or_default(),
             domain: DomainId::from(secret.required(DOMAIN)?),
@@ -96,8 +103,11 @@ impl Provider {
             return Ok(transport.clone());
         }
         let transport = HttpTransport::new(&tls).map_err(|error| {
-            Problem::waiting(Reason::Errored, format!("{CA} in the region's Secret is not a usable PEM bundle; mend it"))
-                .with_detail(error.to_string())
+            Problem::waiting(
+                Reason::Errored,
+                format!("{CA} in the region's Secret is not a usable PEM bundle; mend it"),
+            )
+            .with_detail(error.to_string())
         })?;
         let transport = Arc::new(transport);
         // Bundles come and go with edits of Secrets; what is no longer used must not pile up.

@@ -1,5 +1,7 @@
 //! A Kubernetes and an OpenStack, with the custom resources applied and a region ready to be used.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::discovery::ApiResource;
@@ -9,6 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_api::{Kind, crd};
 use weir_kube_sim::KubeSim;
+use k8s_openapi::api::core::v1::Secret;
+use weir_openstack::network::NewPort;
+use weir_openstack::{Auth, CallTag, Credential, HttpTransport, Interface, Scope, Session, Tls, TokenCache};
 use weir_openstack_sim::Sim;
 use weir_provider::Provider;
 
@@ -64,11 +69,13 @@ impl World {
 
     /// Applies the region's Secret, changed by `change`.
     pub async fn apply_secret(&self, change: impl FnOnce(&mut Value)) {
-        let credential = serde_json::to_value(self.cloud.bootstrap().credential).unwrap();
-        let mut secret = json!({"apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": Self::SECRET, "namespace": Self::NAMESPACE}, "stringData": credential});
-        change(&mut secret["stringData"]);
-        self.apply(&secret).await;
+        let mut values = serde_json::to_value(self.cloud.bootstrap().credential).unwrap();
+        change(&mut values);
+        // Not as `stringData`: a key that is left out of that stays in `data`.
+        let encoded = |value: &Value| json!(STANDARD.encode(value.as_str().expect("text")));
+        let data: BTreeMap<_, _> = values.as_object().expect("values").iter().map(|(k, v)| (k, encoded(v))).collect();
+        let metadata = json!({"name": Self::SECRET, "namespace": Self::NAMESPACE});
+        self.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})).await;
     }
 
     /// Applies the region, with more in `spec.openstack`.
@@ -229,6 +236,13 @@ pub fn network(name: &str, identity: &str) -> Value {
     object(Kind::Network, name, &links(identity), spec)
 }
 
+/// An SSHCertificateAuthority.
+pub fn certificate_authority(name: &str) -> Value {
+    let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBM2yqBN3sDzFi1rj7MMPiZl5JyHmQlc3YZdX6yYQ1Vh";
+    json!({"apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "SSHCertificateAuthority",
+        "metadata": {"name": name, "namespace": World::NAMESPACE}, "spec": {"publicKey": key}})
+}
+
 /// A SecurityGroup of an identity.
 pub fn security_group(name: &str, identity: &str) -> Value {
     let rules = json!([
@@ -236,6 +250,102 @@ pub fn security_group(name: &str, identity: &str) -> Value {
         {"direction": "ingress", "protocol": "icmp", "cidr": "10.20.0.0/24"},
     ]);
     object(Kind::SecurityGroup, name, &links(identity), json!({ "rules": rules }))
+}
+
+/// The records of identities.
+pub fn record_api(client: &Client) -> Api<crd::OpenstackIdentity> {
+    Api::namespaced(client.clone(), World::NAMESPACE)
+}
+
+/// The VLAN tables of regions.
+pub fn vlans_api(client: &Client) -> Api<crd::VlanAllocation> {
+    Api::namespaced(client.clone(), World::NAMESPACE)
+}
+
+/// The region's Secret, if it is there.
+pub async fn secret(world: &World) -> Option<Secret> {
+    let api: Api<Secret> = Api::namespaced(world.client.clone(), World::NAMESPACE);
+    api.get_opt(World::SECRET).await.expect("kube-sim answers")
+}
+
+/// Asks for the region's Secret to be deleted.
+pub async fn delete_secret(world: &World) {
+    let api: Api<Secret> = Api::namespaced(world.client.clone(), World::NAMESPACE);
+    api.delete(World::SECRET, &DeleteParams::default()).await.expect("deleted");
+}
+
+/// A session of the cloud's administrator.
+pub fn administrator(world: &World) -> Session {
+    let admin = world.cloud.bootstrap().admin;
+    let credential = Credential::Password { user_id: admin.user_id.as_str().into(), password: admin.password.as_str().into() };
+    let scope = Scope::Project(admin.project_id.as_str().into());
+    let auth = Auth { endpoint: world.cloud.bootstrap().endpoint, credential, scope };
+    let transport = Arc::new(HttpTransport::new(&Tls::default()).expect("a transport"));
+    Session::new(transport, TokenCache::default(), auth, Interface::Public, CallTag::new(uuid::Uuid::new_v4()))
+}
+
+/// Gives the region's user another password, in the cloud only.
+pub async fn rotate_password(world: &World, password: &str) {
+    let user = world.cloud.bootstrap().credential.user_id;
+    let set = administrator(world).identity().set_password(&user.as_str().into(), &password.into()).await;
+    set.expect("the password is set");
+}
+
+/// A session with an identity's own credential.
+pub async fn tenant(world: &World, identity: &str) -> Session {
+    let record = record_api(&world.client).get(identity).await.expect("a record").spec;
+    let id = record.application_credential_id.expect("an application credential");
+    let secret = record.application_credential_secret.expect("its secret");
+    let credential = Credential::ApplicationCredential { id: id.as_str().into(), secret: secret.expose().as_str().into() };
+    let auth = Auth { endpoint: world.cloud.bootstrap().endpoint, credential, scope: Scope::Own };
+    let transport = Arc::new(HttpTransport::new(&Tls::default()).expect("a transport"));
+    Session::new(transport, TokenCache::default(), auth, Interface::Public, CallTag::new(uuid::Uuid::new_v4()))
+}
+
+/// Somebody else's port on a network; returns its id.
+pub async fn foreign_port(world: &World, network: &str) -> String {
+    let new = NewPort {
+        name: "somebody else's",
+        description: "",
+        network_id: &network.into(),
+        security_groups: None,
+        allowed_address_pairs: &[],
+    };
+    administrator(world).network().create_port(&new).await.expect("a port").id.to_string()
+}
+
+/// A port of an identity's own in a security group; returns its id.
+pub async fn port_in_group(world: &World, identity: &str, network: &str, group: &str) -> String {
+    let session = tenant(world, identity).await;
+    let group = session.network().find_security_group_by_name(group).await.expect("an answer").expect("the group").id;
+    let new = NewPort {
+        name: "a port of the tenant's",
+        description: "",
+        network_id: &network.into(),
+        security_groups: Some(&[group]),
+        allowed_address_pairs: &[],
+    };
+    session.network().create_port(&new).await.expect("a port").id.to_string()
+}
+
+/// Removes a port.
+pub async fn remove_port(world: &World, port: &str) {
+    administrator(world).network().delete_port(&port.into()).await.expect("deleted");
+}
+
+/// Adds a role to the cloud, as its administrator does.
+pub async fn create_role(world: &World, name: &str) {
+    let bootstrap = world.cloud.bootstrap();
+    let token = json!({"auth": {
+        "identity": {"methods": ["password"], "password": {"user": {"id": bootstrap.admin.user_id, "password": bootstrap.admin.password}}},
+        "scope": {"project": {"id": bootstrap.admin.project_id}},
+    }});
+    let http = reqwest::Client::new();
+    let answer = http.post(format!("{}/auth/tokens", bootstrap.endpoint)).json(&token).send().await.expect("a token");
+    let token = answer.headers()["x-subject-token"].to_str().expect("a token").to_owned();
+    let role = http.post(format!("{}/roles", bootstrap.endpoint)).header("x-auth-token", token);
+    let made = role.json(&json!({"role": {"name": name}})).send().await.expect("an answer");
+    assert!(made.status().is_success(), "the role is made: {}", made.status());
 }
 
 fn merge(into: &mut Value, from: Value) {

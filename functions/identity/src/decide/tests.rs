@@ -41,7 +41,8 @@ impl Stage {
 
     fn next(&self) -> Step {
         let clouds = self.record.application_credential_id.as_deref().map(|id| format!("clouds of {id}"));
-        let public = self.record.ssh_private_key.as_ref().map(|key| secrets::public_key(key.expose().as_bytes()).unwrap());
+        let public =
+            self.record.ssh_private_key.as_ref().map(|key| secrets::public_key(key.expose().as_bytes()).unwrap());
         decide(&desired(), &self.record, clouds.as_deref(), public.as_deref(), &self.observed).unwrap()
     }
 
@@ -61,7 +62,9 @@ impl Stage {
                     record.project_id = Some(id);
                 }
             }
-            Step::RecordProject => record.project_id = seen.project.as_ref().unwrap().as_ref().map(|p| p.id.to_string()),
+            Step::RecordProject => {
+                record.project_id = seen.project.as_ref().unwrap().as_ref().map(|p| p.id.to_string())
+            }
             Step::Manage(_) => seen.managed = Some(true),
             Step::LiftQuotas(service) => seen.limited.as_mut().unwrap().retain(|other| other != service),
             Step::CreateUser => {
@@ -86,7 +89,8 @@ impl Stage {
             }
             Step::WriteClouds => {
                 let text = format!("clouds of {}", record.application_credential_id.as_deref().unwrap());
-                (record.cloud, record.cloud_config) = (Some("cloud".into()), Some(Base64::from(text.into_bytes()).into()));
+                (record.cloud, record.cloud_config) =
+                    (Some("cloud".into()), Some(Base64::from(text.into_bytes()).into()));
             }
             Step::CreateGroup => {
                 seen.group = Some(Some(serde_json::from_value(json!({"id": id, "name": "g"})).unwrap()));
@@ -94,7 +98,9 @@ impl Stage {
                     record.server_group_id = Some(id);
                 }
             }
-            Step::RecordGroup => record.server_group_id = seen.group.as_ref().unwrap().as_ref().map(|g| g.id.to_string()),
+            Step::RecordGroup => {
+                record.server_group_id = seen.group.as_ref().unwrap().as_ref().map(|g| g.id.to_string())
+            }
             Step::MakeKey => {
                 record.ssh_key_name = Some(names::KEY_PAIR.into());
                 let pem = secrets::private_key().unwrap();
@@ -190,7 +196,8 @@ fn lost_secrets_are_replaced_and_known_ones_are_kept() {
     assert_eq!(stage.run(), [Step::UploadKey], "the recorded key is uploaded again, not replaced");
     assert_eq!(stage.record.ssh_private_key, key);
     let mut stage = settled();
-    stage.observed.key = Some(Some(serde_json::from_value(json!({"name": "k", "public_key": "ssh-ed25519 AAAA"})).unwrap()));
+    stage.observed.key =
+        Some(Some(serde_json::from_value(json!({"name": "k", "public_key": "ssh-ed25519 AAAA"})).unwrap()));
     assert_eq!(stage.run(), [Step::DeleteKey, Step::UploadKey]);
 }
 

@@ -253,7 +253,7 @@ pub enum ServerPhase {
 }
 
 /// A change of image.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Rebuild {
     /// The image that it changes to.
     #[serde(rename = "targetImageID")]
@@ -264,7 +264,7 @@ pub struct Rebuild {
 }
 
 /// How far a change of image is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum RebuildState {
     /// Decided; the cloud may or may not have been asked.
     Initiated,
@@ -274,6 +274,10 @@ pub enum RebuildState {
     Succeeded,
     /// It failed.
     Failed,
+    /// A state of a release to come, which is left as it is.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
 }
 
 /// A volume, and how far its attachment is.

@@ -1,0 +1,115 @@
+//! The region function against both simulators.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use serde_json::json;
+use std::time::{Duration, Instant};
+use weir_api::Kind;
+use weir_function_runtime::worker::Verdict;
+use weir_harness::{Caller, World, drive, world};
+use weir_openstack_sim::Fault;
+use weir_region::Regions;
+
+async fn told(world: &World) -> String {
+    let (reason, message) = world.condition(Kind::Region, World::REGION).await.expect("a condition");
+    format!("{reason}: {message}")
+}
+
+/// Proves: REG-1
+#[tokio::test]
+async fn a_region_whose_cloud_has_everything_is_provisioned_and_then_rests() {
+    let world = World::new().await;
+    let caller = Caller::new(&world, Regions);
+    assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Settled));
+    assert_eq!(told(&world).await, "Provisioned: provisioned");
+    world.settle();
+    assert!(matches!(caller.call(World::REGION).await, Verdict::Settled));
+    assert_eq!(world.writes(), (0, 0));
+}
+
+/// Proves: REG-1, OWN-7
+#[tokio::test]
+async fn a_secret_that_lacks_a_key_is_told_with_the_key_and_recovers() {
+    for key in ["domain-id", "project-id", "user-id", "password"] {
+        let world = World::new().await;
+        let caller = Caller::new(&world, Regions);
+        world.apply_secret(|secret| drop(secret.as_object_mut().unwrap().remove(key))).await;
+        assert!(matches!(caller.call(World::REGION).await, Verdict::Waiting), "the Secret's event wakes it");
+        let message = told(&world).await;
+        assert!(message.starts_with("Errored") && message.contains(&format!("the key {key} is missing")), "{message}");
+        world.apply_secret(|_| {}).await;
+        assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Settled));
+    }
+}
+
+/// Proves: REG-1, OWN-5, OSC-13
+#[tokio::test]
+async fn a_wrong_password_is_told_without_showing_it() {
+    let world = World::new().await;
+    let caller = Caller::new(&world, Regions);
+    world.apply_secret(|secret| secret["password"] = json!("hunter2-hunter2")).await;
+    let Verdict::Retry { after } = caller.call(World::REGION).await else { panic!("it tries again") };
+    assert!(after.is_some_and(|after| after <= Duration::from_secs(10)), "{after:?}");
+    let message = told(&world).await;
+    assert!(message.contains("refuses the credential") && !message.contains("hunter2"), "{message}");
+}
+
+/// Proves: REG-1
+#[tokio::test]
+async fn an_endpoint_that_refuses_or_swallows_connections_is_told_within_ten_seconds() {
+    let world = World::new().await;
+    let caller = Caller::new(&world, Regions);
+    world.apply_region(json!({"endpoint": "http://127.0.0.1:9/v3"})).await;
+    caller.call(World::REGION).await;
+    assert!(told(&world).await.contains("does not answer"), "{}", told(&world).await);
+    // Accepts, and never says a word.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}/v3", silent.local_addr().unwrap());
+    world.apply_region(json!({ "endpoint": endpoint })).await;
+    let begun = Instant::now();
+    caller.call(World::REGION).await;
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(told(&world).await.contains("does not answer"), "{}", told(&world).await);
+    world.apply_region(json!({})).await;
+    assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Settled));
+}
+
+/// Proves: REG-1, IDN-4
+#[tokio::test]
+async fn a_role_that_is_missing_is_named_and_noticed_when_it_comes() {
+    let world = World::new().await;
+    let caller = Caller::new(&world, Regions);
+    world.apply_region(json!({"identity": {"clusterRoles": ["member", "moon-walker"]}})).await;
+    assert!(matches!(caller.call(World::REGION).await, Verdict::Retry { .. }));
+    assert!(told(&world).await.contains("no role named moon-walker"), "{}", told(&world).await);
+    world::create_role(&world, "moon-walker").await;
+    assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Settled));
+}
+
+/// Proves: REG-1
+#[tokio::test]
+async fn a_cloud_that_fails_for_a_while_is_told_and_forgiven() {
+    let world = World::new().await;
+    let caller = Caller::new(&world, Regions);
+    world.cloud.faults().add(Fault::status(503).on("GET", "/identity/v3/roles").times(5)).unwrap();
+    assert!(matches!(caller.call(World::REGION).await, Verdict::Retry { .. }));
+    assert!(told(&world).await.contains("roles cannot be listed"), "{}", told(&world).await);
+    assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Settled));
+}
+
+/// Proves: REG-1, OWN-8
+#[tokio::test]
+async fn a_region_holds_its_secret_and_goes_after_its_identities() {
+    let world = World::new().await;
+    let caller = Caller::new(&world, Regions);
+    drive(&world, &caller, World::REGION).await;
+    world.apply(&world::identity("identity-a")).await;
+    world.delete(Kind::Region, World::REGION).await;
+    world::delete_secret(&world).await;
+    assert!(matches!(caller.call(World::REGION).await, Verdict::Waiting));
+    assert!(told(&world).await.contains("1 identity"), "{}", told(&world).await);
+    assert!(world::secret(&world).await.is_some(), "the credential is still needed");
+    world.delete(Kind::Identity, "identity-a").await;
+    assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Gone));
+    assert!(world::secret(&world).await.is_none(), "and then it goes");
+}
