@@ -1,14 +1,24 @@
 //! What tests run against: a real NATS server ([`nats`]), and a world of both simulators ([`world`]) in which functions
-//! are called by hand ([`drive`]), without a queue and without waiting.
+//! are called by hand ([`drive`]), without a queue and without waiting. And the whole product as real processes ([`stack`]),
+//! each of which can be killed ([`process`]).
 //!
 //! Nothing here is a mock: functions talk HTTP to the simulators, whose behaviour the contract suite holds to that of real
 //! services.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc)]
 
+pub mod cluster;
+pub mod dice;
+pub mod door;
 pub mod drive;
 pub mod nats;
+pub mod process;
+pub mod stack;
 pub mod world;
 
+pub use cluster::Cluster;
+pub use dice::Dice;
+pub use door::Door;
 pub use drive::{Caller, drive};
+pub use stack::Stack;
 pub use world::World;
