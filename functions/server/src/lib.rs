@@ -23,6 +23,8 @@ mod dependencies;
 mod desired;
 mod metadata;
 mod observe;
+pub mod rebuild;
+pub mod retry;
 mod user_data;
 
 use act::{Change, Cloud};
