@@ -1,16 +1,20 @@
-//! What has not been published yet: at most one message for each object and lane, however many there were.
+//! What has not been published yet: for each object and lane at most one message of its own and one for each object
+//! whose change it is woken by, however many there were.
 //!
 //! Invariants
-//! - A message leaves only by [`Pending::take`], and comes back by [`Pending::put`] when it could not be published; it
-//!   never replaces a newer one of the same object then.
+//! - A message leaves only by [`Pending::take`], and comes back by [`Pending::put_back`] when it could not be published;
+//!   it never replaces a newer one then.
+//! - A message takes the place of another only if whoever has published the newer one need not publish the older. So
+//!   those with different origins stay apart: the stream may know the one, and store nothing, and not the other.
 //! - Urgent before routine; within a lane, in the order of arrival.
 
 use crate::index::Wake;
+use crate::watched::Node;
 use std::collections::{HashMap, VecDeque};
 use weir_api::ObjectRef;
 use weir_messages::Lane;
 
-/// Waiting messages. Bounded by the number of objects: a message for an object that has one waiting takes its place.
+/// Waiting messages. Bounded by the number of objects and of references between them.
 #[derive(Default)]
 pub struct Pending {
     urgent: Queue,
@@ -19,21 +23,31 @@ pub struct Pending {
 
 #[derive(Default)]
 struct Queue {
-    order: VecDeque<ObjectRef>,
-    latest: HashMap<ObjectRef, Wake>,
+    order: VecDeque<Key>,
+    latest: HashMap<Key, Wake>,
+}
+
+/// What a message is about. The state of an object, when that is published, covers all that a list showed.
+type Key = (ObjectRef, Option<Node>);
+
+fn key(wake: &Wake) -> Key {
+    let origin = wake.id.as_ref().and(wake.origin.as_ref());
+    (wake.object.clone(), origin.cloned())
 }
 
 impl Queue {
     fn push(&mut self, wake: Wake) {
-        if self.latest.insert(wake.object.clone(), wake.clone()).is_none() {
-            self.order.push_back(wake.object);
+        let key = key(&wake);
+        if self.latest.insert(key.clone(), wake).is_none() {
+            self.order.push_back(key);
         }
     }
 
     fn put_back(&mut self, wake: Wake) {
-        if !self.latest.contains_key(&wake.object) {
-            self.order.push_front(wake.object.clone());
-            self.latest.insert(wake.object.clone(), wake);
+        let key = key(&wake);
+        if !self.latest.contains_key(&key) {
+            self.order.push_front(key.clone());
+            self.latest.insert(key, wake);
         }
     }
 
@@ -43,12 +57,8 @@ impl Queue {
 }
 
 impl Pending {
-    /// A new message; what waits for the same object in the same lane is replaced by it. An urgent message makes a
-    /// routine one for the same object needless.
+    /// A new message; it takes the place of an older one about the same.
     pub fn push(&mut self, wake: Wake) {
-        if wake.lane == Lane::Routine && self.urgent.latest.contains_key(&wake.object) {
-            return;
-        }
         self.queue(wake.lane).push(wake);
     }
 
@@ -57,9 +67,9 @@ impl Pending {
         self.queue(wake.lane).put_back(wake);
     }
 
-    /// The next message to publish.
-    pub fn take(&mut self) -> Option<Wake> {
-        self.urgent.take().or_else(|| self.routine.take())
+    /// The next message to publish; an urgent one, if `only_urgent`.
+    pub fn take(&mut self, only_urgent: bool) -> Option<Wake> {
+        self.urgent.take().or_else(|| if only_urgent { None } else { self.routine.take() })
     }
 
     /// How many wait.
@@ -92,14 +102,18 @@ mod tests {
             object: ObjectRef::new(Kind::Server, "ns", name),
             lane,
             cause: Cause::Changed,
-            uid: Some(name.into()),
-            version: version.into(),
+            seen: Some((name.into(), version.into())),
             origin: None,
+            id: Some(format!("{name}/{version}")),
         }
     }
 
+    fn version(wake: Wake) -> String {
+        wake.seen.unwrap().1
+    }
+
     fn drain(pending: &mut Pending) -> Vec<(String, String)> {
-        std::iter::from_fn(|| pending.take()).map(|w| (w.object.name, w.version)).collect()
+        std::iter::from_fn(|| pending.take(false)).map(|w| (w.object.name.clone(), version(w))).collect()
     }
 
     /// Proves: Q-3, W-3
@@ -115,12 +129,32 @@ mod tests {
 
     /// Proves: W-2
     #[test]
-    fn urgent_messages_go_before_routine_ones_and_make_them_needless() {
+    fn urgent_messages_go_before_routine_ones_and_alone_when_these_are_held() {
         let mut pending = Pending::default();
         pending.push(wake("listed", Lane::Routine, "1"));
         pending.push(wake("edited", Lane::Urgent, "2"));
-        pending.push(wake("edited", Lane::Routine, "2"));
-        assert_eq!(drain(&mut pending), [("edited".into(), "2".into()), ("listed".into(), "1".into())]);
+        assert_eq!(pending.take(true).map(version).as_deref(), Some("2"));
+        assert_eq!(pending.take(true), None);
+        assert_eq!(drain(&mut pending), [("listed".into(), "1".into())]);
+    }
+
+    /// Proves: W-3
+    #[test]
+    fn a_message_never_takes_the_place_of_one_with_another_origin() {
+        let by = |name: &str| {
+            let node = Node { watched: crate::watched::Watched::Network, namespace: "ns".into(), name: name.into() };
+            Wake { origin: Some(node), id: Some(format!("a/{name}")), ..wake("a", Lane::Urgent, "1") }
+        };
+        let mut pending = Pending::default();
+        for wake in [wake("a", Lane::Urgent, "1"), by("n1"), by("n2"), by("n1")] {
+            pending.push(wake);
+        }
+        assert_eq!(pending.len(), 3);
+        // A list's messages are published with the object's state at that time, which covers all of them.
+        for name in ["n1", "n2"] {
+            pending.push(Wake { id: None, lane: Lane::Routine, ..by(name) });
+        }
+        assert_eq!(pending.len(), 4);
     }
 
     /// Proves: W-3
@@ -129,9 +163,9 @@ mod tests {
         let mut pending = Pending::default();
         pending.push(wake("a", Lane::Urgent, "1"));
         pending.push(wake("b", Lane::Urgent, "2"));
-        let failed = pending.take().unwrap();
+        let failed = pending.take(false).unwrap();
         pending.put_back(failed.clone());
-        assert_eq!(pending.take().unwrap().version, "1");
+        assert_eq!(pending.take(false).map(version).as_deref(), Some("1"));
         pending.push(wake("a", Lane::Urgent, "3"));
         pending.put_back(failed);
         assert_eq!(drain(&mut pending), [("b".into(), "2".into()), ("a".into(), "3".into())]);

@@ -67,8 +67,8 @@ fn intent(meta: &ObjectMeta) -> u64 {
     hash((meta.generation, deletion, &meta.finalizers, &meta.labels, &meta.annotations))
 }
 
-/// Only compared within one process, so the hasher may change with the compiler.
-fn hash(value: impl Hash) -> u64 {
+/// Compared within one process, and by publishers of one build; where the hasher differs, nothing is taken for the same.
+pub(crate) fn hash(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()

@@ -154,6 +154,12 @@ pub struct Node {
 }
 
 impl Node {
+    /// The node of an object, if its kind is watched.
+    pub fn of(object: &ObjectRef) -> Option<Self> {
+        let watched = Watched::ALL.into_iter().find(|watched| watched.function() == Some(object.kind))?;
+        Some(Self { watched, namespace: object.namespace.clone(), name: object.name.clone() })
+    }
+
     /// The object for its function, if its kind has one.
     pub fn object(&self) -> Option<ObjectRef> {
         Some(ObjectRef::new(self.watched.function()?, &self.namespace, &self.name))

@@ -76,17 +76,90 @@ fn generation_deletion_finalizers_labels_and_annotations_each_wake_the_object() 
         change(&mut object);
         let wakes = index.applied(seen(Watched::Network, &object), How::Watch);
         assert_eq!(told(&wakes), ["urgent changed network/ns/n1"], "{object}");
-        assert_eq!(wakes[0].message_id(), "u-n1/2");
+        assert_eq!(wakes[0].id.as_deref(), Some("u-n1/2"));
     }
 }
 
-/// Proves: W-2
+/// Proves: W-2, W-3
 #[test]
-fn what_a_list_shows_is_routine_and_wakes_nobody_else() {
+fn what_a_list_shows_is_routine_and_goes_by_the_state_it_shows() {
     let mut index = Index::default();
     let mut wakes = index.applied(seen(Watched::Server, &server("s1")), How::List);
     wakes.extend(index.applied(seen(Watched::Network, &network(1, Some("Provisioned"))), How::List));
-    assert_eq!(told(&wakes), ["routine listed server/ns/s1", "routine listed network/ns/n1"]);
+    let all = ["routine listed server/ns/s1", "routine listed network/ns/n1", "routine dependency server/ns/s1"];
+    assert_eq!(told(&wakes), all);
+    assert!(wakes.iter().all(|wake| wake.id.is_none()));
+}
+
+/// An index in which everything has been listed: a server, what it refers to, and the identity's region.
+fn complete(network_version: u32) -> Index {
+    let mut index = Index::default();
+    index.applied(seen(Watched::Region, &plain("r1", 1)), How::List);
+    index.applied(seen(Watched::Identity, &identity(2, None, false)), How::List);
+    index.applied(seen(Watched::SecurityGroup, &plain("g1", 3)), How::List);
+    index.applied(seen(Watched::SshCertificateAuthority, &plain("ca1", 3)), How::List);
+    index.applied(seen(Watched::Network, &network(network_version, None)), How::List);
+    index.applied(seen(Watched::Server, &server("s1")), How::List);
+    for watched in Watched::ALL {
+        let shown = index.objects.keys().cloned().collect();
+        index.listed(watched, &shown);
+    }
+    index
+}
+
+/// Proves: W-3, W-4, Q-18
+#[test]
+fn a_list_is_taken_for_an_event_only_if_nothing_that_counts_has_changed_since() {
+    let s1 = seen(Watched::Server, &server("s1")).node.object().unwrap();
+    assert_eq!(complete(4).state_id(&s1).as_deref(), Some("u-s1/5"), "the server is newer than its network");
+    let newer = complete(6).state_id(&s1).unwrap();
+    assert_ne!(newer, "u-s1/5", "the network has changed since the server did");
+    assert_eq!(complete(6).state_id(&s1).unwrap(), newer, "another publisher sees the same");
+    assert_ne!(complete(7).state_id(&s1).unwrap(), newer);
+
+    let mut without = complete(4);
+    without.deleted(&seen(Watched::Network, &network(4, None)).node, "9", How::Watch);
+    assert_ne!(without.state_id(&s1).as_deref(), Some("u-s1/5"), "nothing tells when the network went");
+    let mut ignorant = complete(4);
+    ignorant.listed.remove(&Watched::SecurityGroup);
+    assert_eq!(ignorant.state_id(&s1), None, "what is not known cannot be taken for unchanged");
+}
+
+/// Proves: W-3
+#[test]
+fn a_list_of_what_is_being_deleted_is_news_as_long_as_others_go() {
+    let deleted = seen(Watched::Identity, &identity(8, None, true));
+    let i1 = deleted.node.object().unwrap();
+    let mut index = complete(4);
+    index.applied(deleted, How::List);
+    let before = index.state_id(&i1).unwrap();
+    assert_ne!(before, "u-i1/8");
+    index.deleted(&seen(Watched::Network, &network(4, None)).node, "9", How::List);
+    assert_ne!(index.state_id(&i1).unwrap(), before);
+}
+
+/// Proves: W-3, W-5
+#[test]
+fn what_became_of_use_during_a_gap_wakes_those_who_wait() {
+    let mut index = complete(4);
+    let ready = index.applied(seen(Watched::Network, &network(9, Some("Provisioned"))), How::List);
+    assert_eq!(told(&ready), ["routine dependency server/ns/s1"]);
+    let mut index = Index::default();
+    index.applied(seen(Watched::Server, &server("s1")), How::Watch);
+    let made = index.applied(seen(Watched::SshCertificateAuthority, &plain("ca1", 1)), How::List);
+    assert_eq!(told(&made), ["routine dependency server/ns/s1"]);
+}
+
+/// Proves: W-5
+#[test]
+fn whoever_is_being_deleted_is_woken_by_one_that_no_longer_refers_to_it() {
+    let mut index = Index::default();
+    index.applied(seen(Watched::Identity, &identity(2, None, true)), How::Watch);
+    index.applied(seen(Watched::Network, &network(1, None)), How::Watch);
+    let mut moved = network(3, None);
+    moved["metadata"]["labels"]["regions.unikorn-cloud.org/identity-id"] = json!("i2");
+    let wakes = index.applied(seen(Watched::Network, &moved), How::Watch);
+    assert_eq!(told(&wakes), ["urgent changed network/ns/n1", "urgent dependency identity/ns/i1"]);
 }
 
 /// Proves: W-5
@@ -138,9 +211,12 @@ fn the_last_dependant_to_go_wakes_an_identity_that_is_being_deleted() {
     let mut standing = Index::default();
     standing.applied(seen(Watched::Identity, &identity(1, Some("Provisioned"), false)), How::Watch);
     standing.applied(seen(Watched::Network, &network(1, None)), How::Watch);
-    assert_eq!(told(&standing.deleted(&node, "9", How::Watch)), [""; 0], "it waits for nothing");
+    assert_eq!(told(&standing.deleted(&node, "9", How::Watch)), ["urgent changed network/ns/n1"], "nobody waits");
 
     index.applied(seen(Watched::Identity, &identity(2, Some("Deprovisioning"), true)), How::Watch);
+    let mut going = network(3, None);
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    index.applied(seen(Watched::Network, &going), How::Watch);
     assert_eq!(told(&index.deleted(&node, "9", How::Watch)), ["urgent dependency identity/ns/i1"]);
 }
 
@@ -151,7 +227,7 @@ fn an_object_that_a_list_no_longer_shows_has_gone() {
     index.applied(seen(Watched::Identity, &identity(1, None, true)), How::Watch);
     index.applied(seen(Watched::Network, &network(1, None)), How::Watch);
     let wakes = index.listed(Watched::Network, &HashSet::new());
-    assert_eq!(told(&wakes), ["routine dependency identity/ns/i1"]);
+    assert_eq!(told(&wakes), ["routine dependency identity/ns/i1", "routine changed network/ns/n1"]);
     assert_eq!(index.len(), 1);
 }
 
@@ -163,7 +239,7 @@ fn an_object_made_again_under_its_old_name_is_news() {
     let mut again = server("s1");
     again["metadata"]["uid"] = json!("another");
     let wakes = index.applied(seen(Watched::Server, &again), How::List);
-    assert_eq!(told(&wakes), ["routine listed server/ns/s1"]);
+    assert_eq!(told(&wakes), ["routine changed server/ns/s1", "routine listed server/ns/s1"]);
 }
 
 /// Proves: W-4, Q-18
@@ -174,7 +250,7 @@ fn two_publishers_give_the_same_news_the_same_message_id() {
         let mut wakes = index.applied(seen(Watched::Network, &network(1, None)), How::Watch);
         wakes.extend(index.applied(seen(Watched::Server, &server("s1")), How::Watch));
         wakes.extend(index.applied(seen(Watched::Network, &network(2, Some("Provisioned"))), How::Watch));
-        wakes.iter().map(Wake::message_id).collect::<Vec<_>>()
+        wakes.into_iter().map(|wake| wake.id.unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(tell(), tell());
     assert_eq!(tell(), ["u-n1/1", "u-s1/5", "u-s1/Network/u-n1/2"]);

@@ -1,0 +1,202 @@
+//! Nothing is lost, whoever is away (W-3).
+
+use crate::rig::{Ear, IDENTITY, Rig, held, id, of_kind, server, until};
+use serde_json::json;
+use std::sync::Arc;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use weir_api::Kind;
+use weir_harness::world::{identity, network};
+use weir_kube_sim::{Action, Disruption, Fault};
+use weir_messages::{Cause, Lane};
+use weir_watch_publisher::Settings;
+use weir_watch_publisher::watched::Watched;
+
+const NETWORKS: &str = r"networks\.region\.unikorn-cloud\.org";
+
+/// Proves: W-3
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_while_nats_is_away_is_published_when_it_is_back() {
+    let mut rig = Rig::start().await;
+    let publisher = rig.publisher().await;
+    rig.world.apply(&held(identity(IDENTITY))).await;
+    rig.world.apply(&network("last", IDENTITY)).await;
+    rig.world.apply(&of_kind(Kind::Network, "edited")).await;
+    until("nothing to wait", || publisher.publisher.sizes().1 == 0).await;
+    drop(Ear::consumer(&rig.queue().await).await);
+
+    rig.nats.kill();
+    let mut expected = Vec::new();
+    for n in 0..100 {
+        expected.push(rig.world.apply(&of_kind(Kind::Network, &format!("n{n}"))).await);
+    }
+    for n in 0..50 {
+        rig.change(Kind::Network, "edited", json!({"metadata": {"annotations": {"n": n.to_string()}}})).await;
+    }
+    expected.push(rig.world.get(Kind::Network, "edited").await.unwrap());
+    rig.world.delete(Kind::Identity, IDENTITY).await;
+    rig.world.delete(Kind::Network, "last").await;
+    publisher.knows(Watched::Network, "last", false).await;
+    // All changes of one object wait as one message: a hundred new ones, one edited, two deleted that wake each other.
+    until("all to wait", || publisher.publisher.sizes().1 >= 100).await;
+    assert!(publisher.publisher.sizes().1 <= 105, "{:?}", publisher.publisher.sizes());
+
+    rig.nats.restart().unwrap();
+    let ear = Ear::consumer(&rig.queue().await).await;
+    for object in &expected {
+        ear.hear("a change", |heard| heard.id.as_ref() == Some(&id(object))).await;
+    }
+    // Whether for itself or for its last network: what waits for one object is one message.
+    ear.hear("the identity", |heard| heard.object.kind == Kind::Identity).await;
+    assert!(ear.heard().iter().filter(|heard| heard.object.name.starts_with('n')).all(|heard| heard.lane == Lane::Urgent));
+    publisher.stop().await;
+}
+
+/// Proves: W-3
+#[tokio::test(flavor = "multi_thread")]
+async fn a_publisher_that_starts_while_nats_is_away_publishes_when_it_is_there() {
+    let mut rig = Rig::start().await;
+    rig.nats.kill();
+    let publisher = rig.publisher_with(rig.world.client.clone(), &Settings::default()).await;
+    rig.world.apply(&of_kind(Kind::Network, "n")).await;
+    rig.nats.restart().unwrap();
+    let ear = Ear::consumer(&rig.queue().await).await;
+    ear.hear("the network", |heard| heard.object.name == "n").await;
+    publisher.stop().await;
+}
+
+/// Proves: W-3, W-5
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_while_no_publisher_runs_is_published_by_the_next_one() {
+    let rig = Rig::start().await;
+    let ear = Ear::consumer(&rig.queue().await).await;
+    let first = rig.publisher().await;
+    rig.world.apply(&held(identity("goes"))).await;
+    rig.world.apply(&network("last", "goes")).await;
+    rig.world.apply(&network("n", IDENTITY)).await;
+    rig.world.apply(&server("waits", "n", &[], None)).await;
+    rig.world.apply(&of_kind(Kind::Network, "edited")).await;
+    rig.world.delete(Kind::Identity, "goes").await;
+    let deleting = rig.world.get(Kind::Identity, "goes").await.unwrap();
+    ear.hear("the deletion", |heard| heard.id == Some(id(&deleting))).await;
+    for name in ["waits", "edited", "last"] {
+        ear.hear(name, |heard| heard.object.name == name).await;
+    }
+    first.stop().await;
+    ear.forget();
+
+    // Of the first two, the object to wake is as it was when it was published a moment ago: only what it waits for is not.
+    rig.world.delete(Kind::Network, "last").await;
+    rig.available(Kind::Network, "n", "Provisioned").await;
+    rig.change(Kind::Network, "edited", json!({"metadata": {"annotations": {"a": "b"}}})).await;
+    rig.world.apply(&of_kind(Kind::Network, "new")).await;
+    let second = rig.publisher().await;
+    for name in ["goes", "waits", "edited", "new"] {
+        let heard = ear.hear(name, |heard| heard.object.name == name).await;
+        assert_eq!(heard.lane, Lane::Routine);
+    }
+    second.stop().await;
+}
+
+/// Proves: W-3, W-5, W-2
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_before_a_410_in_mid_watch_is_published_after_it() {
+    let rig = Rig::start().await;
+    let ear = Ear::consumer(&rig.queue().await).await;
+    let publisher = rig.publisher().await;
+    rig.world.apply(&held(identity("goes"))).await;
+    rig.world.apply(&network("last", "goes")).await;
+    rig.world.apply(&network("n", IDENTITY)).await;
+    rig.world.apply(&server("waits", "n", &[], None)).await;
+    rig.world.apply(&server("waits-longer", "late", &[], None)).await;
+    rig.world.apply(&of_kind(Kind::Network, "edited")).await;
+    rig.world.delete(Kind::Identity, "goes").await;
+    for (watched, name) in [(Watched::Network, "edited"), (Watched::Server, "waits-longer")] {
+        publisher.knows(watched, name, true).await;
+    }
+    let deleting = rig.world.get(Kind::Identity, "goes").await.unwrap();
+    ear.hear("the deletion", |heard| heard.id == Some(id(&deleting))).await;
+
+    // The watch breaks and cannot be resumed; when it can, its position is too old.
+    let faults = rig.world.kubernetes.faults();
+    let refused = faults.add(Fault::status(500).verb("watch").resource(NETWORKS)).unwrap();
+    let gone = Fault::new(Action::Watch { disruption: Disruption::Gone }).resource(NETWORKS).skip(1).times(1);
+    let end = Fault::new(Action::Watch { disruption: Disruption::End { after_ms: 0 } });
+    faults.add(end.resource(NETWORKS).times(1)).unwrap();
+    until("the watch to have been refused", || faults.list().iter().any(|fault| fault.id == refused && fault.strikes > 0))
+        .await;
+    ear.forget();
+    rig.world.delete(Kind::Network, "last").await;
+    rig.available(Kind::Network, "n", "Provisioned").await;
+    rig.change(Kind::Network, "edited", json!({"metadata": {"annotations": {"a": "b"}}})).await;
+    rig.world.apply(&network("late", IDENTITY)).await;
+    rig.available(Kind::Network, "late", "Provisioned").await;
+    let gone = faults.add(Fault { skip: 0, ..gone }).unwrap();
+    faults.remove(refused);
+
+    for name in ["goes", "waits", "waits-longer", "edited", "late"] {
+        let heard = ear.hear(name, |heard| heard.object.name == name).await;
+        assert_eq!(heard.lane, Lane::Routine, "{heard:?}");
+    }
+    assert!(faults.list().iter().any(|fault| fault.id == gone && fault.strikes == 1), "the 410 has not struck");
+    ear.forget();
+    rig.fence(&ear, Kind::Network).await;
+    publisher.stop().await;
+}
+
+/// Proves: W-3
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_stays_open_and_delivers_nothing_is_noticed() {
+    let rig = Rig::start().await;
+    let ear = Ear::consumer(&rig.queue().await).await;
+    let line = Line::to(rig.world.kubernetes.url()).await;
+    let mut config = kube::Config::new(line.url.parse().unwrap());
+    config.auth_info.token = Some(rig.world.kubernetes.token().to_owned().into());
+    let settings = Settings { watch_seconds: 2, ..Settings::default() };
+    let publisher = rig.publisher_with(kube::Client::try_from(config).unwrap(), &settings).await;
+    publisher.ready().await;
+    rig.world.apply(&of_kind(Kind::Network, "before")).await;
+    ear.hear("what was before", |heard| heard.object.name == "before").await;
+
+    line.freeze();
+    rig.world.apply(&of_kind(Kind::Network, "unheard")).await;
+    rig.world.delete(Kind::Network, "before").await;
+    ear.hear("the change", |heard| heard.object.name == "unheard" && heard.cause == Cause::Changed).await;
+    publisher.knows(Watched::Network, "before", false).await;
+    publisher.stop().await;
+}
+
+/// A line to a server on which nothing arrives any more when it is frozen. Those that are opened later work.
+struct Line {
+    url: String,
+    frozen: Arc<std::sync::Mutex<CancellationToken>>,
+}
+
+impl Line {
+    async fn to(url: &str) -> Self {
+        let target = url.strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let frozen = Arc::new(std::sync::Mutex::new(CancellationToken::new()));
+        let current = frozen.clone();
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let (target, frozen) = (target.clone(), current.lock().unwrap().clone());
+                tokio::spawn(async move {
+                    let mut far = TcpStream::connect(target).await.unwrap();
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut near, &mut far) => {}
+                        // Both ends stay open, and nobody reads.
+                        () = frozen.cancelled() => std::future::pending().await,
+                    }
+                });
+            }
+        });
+        Self { url, frozen }
+    }
+
+    fn freeze(&self) {
+        std::mem::take(&mut *self.frozen.lock().unwrap()).cancel();
+    }
+}
