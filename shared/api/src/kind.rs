@@ -28,17 +28,20 @@ pub enum Kind {
     LoadBalancer,
     /// What tenants see of a server.
     Instance,
+    /// All servers of a region, as the monitor looks at them. No kind of object: it goes by the name of the Region.
+    ServerMonitor,
 }
 
 /// A token that names no [`Kind`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown kind {0:?}; known are: region, identity, network, security-group, server, volume, load-balancer, instance"
+    "unknown kind {0:?}; known are: region, identity, network, security-group, server, volume, load-balancer, instance, \
+     server-monitor"
 )]
 pub struct UnknownKind(pub String);
 
 impl Kind {
-    /// Every kind, in the order in which they depend on each other.
+    /// Every kind of object, in the order in which they depend on each other.
     pub const ALL: [Self; 8] = [
         Self::Region,
         Self::Identity,
@@ -61,13 +64,14 @@ impl Kind {
             Self::Volume => "volume",
             Self::LoadBalancer => "load-balancer",
             Self::Instance => "instance",
+            Self::ServerMonitor => "server-monitor",
         }
     }
 
     /// The Kubernetes `kind`.
     pub const fn kubernetes(self) -> &'static str {
         match self {
-            Self::Region => "Region",
+            Self::Region | Self::ServerMonitor => "Region",
             Self::Identity => "Identity",
             Self::Network => "Network",
             Self::SecurityGroup => "SecurityGroup",
@@ -81,7 +85,7 @@ impl Kind {
     /// The plural resource name in Kubernetes paths.
     pub const fn plural(self) -> &'static str {
         match self {
-            Self::Region => "regions",
+            Self::Region | Self::ServerMonitor => "regions",
             Self::Identity => "identities",
             Self::Network => "networks",
             Self::SecurityGroup => "securitygroups",
@@ -117,7 +121,8 @@ impl FromStr for Kind {
     type Err = UnknownKind;
 
     fn from_str(token: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|kind| kind.token() == token).ok_or_else(|| UnknownKind(token.to_owned()))
+        let mut known = Self::ALL.into_iter().chain([Self::ServerMonitor]);
+        known.find(|kind| kind.token() == token).ok_or_else(|| UnknownKind(token.to_owned()))
     }
 }
 

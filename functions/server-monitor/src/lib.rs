@@ -1,0 +1,2 @@
+//! Placeholder for the crate's documentation.
+pub mod rebuild;
