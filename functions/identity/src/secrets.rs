@@ -13,7 +13,8 @@ const PASSWORD_BYTES: usize = 32;
 pub fn password() -> Result<String, Problem> {
     let mut bytes = [0_u8; PASSWORD_BYTES];
     OsRng.try_fill_bytes(&mut bytes).map_err(|error| no_entropy(&error.to_string()))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let digit = |n: u8| char::from_digit(u32::from(n), 16).unwrap_or('0');
+    Ok(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect())
 }
 
 /// A new ed25519 key in OpenSSH's PEM form (IDN-6).

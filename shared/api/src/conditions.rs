@@ -125,7 +125,7 @@ impl From<bool> for Truth {
 }
 
 /// Puts `news` into the list. Other conditions, and their order, are left alone (OWN-1). True if anything changed.
-pub fn set(conditions: &mut Vec<Condition>, news: News, now: Time) -> bool {
+pub fn set(conditions: &mut Vec<Condition>, news: &News, now: Time) -> bool {
     let told = Told {
         kind: news.kind,
         truth: news.status.into(),
@@ -177,4 +177,65 @@ pub fn put(conditions: &mut Vec<Condition>, told: &Told<'_>, now: Time) -> bool 
         old.observed_generation = told.observed_generation;
     }
     moved || reworded
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn news(status: bool, reason: Reason, message: &str, generation: i64) -> News {
+        News { kind: AVAILABLE, status, reason, message: message.into(), observed_generation: Some(generation) }
+    }
+
+    fn at(second: i64) -> Time {
+        Time(k8s_openapi::jiff::Timestamp::from_second(second).unwrap())
+    }
+
+    /// Proves: OWN-2
+    #[test]
+    fn the_transition_time_moves_only_when_status_or_reason_does() {
+        let mut conditions = Vec::new();
+        assert!(set(&mut conditions, &news(false, Reason::Provisioning, "making it", 1), at(1)));
+        assert!(
+            !set(&mut conditions, &news(false, Reason::Provisioning, "making it", 1), at(2)),
+            "the same news is none"
+        );
+        assert!(set(&mut conditions, &news(false, Reason::Provisioning, "still", 2), at(3)));
+        assert_eq!(conditions[0].last_transition_time, at(1));
+        assert!(set(&mut conditions, &news(false, Reason::Errored, "still", 2), at(4)));
+        assert_eq!(conditions[0].last_transition_time, at(4));
+        assert!(set(&mut conditions, &news(true, Reason::Provisioned, "provisioned", 2), at(5)));
+        assert_eq!((conditions.len(), conditions[0].last_transition_time.clone()), (1, at(5)));
+    }
+
+    /// Proves: OWN-1
+    #[test]
+    fn conditions_of_others_and_their_order_are_left_alone() {
+        let mut conditions = Vec::new();
+        for kind in [HEALTHY, AVAILABLE, ACTIVE] {
+            let news = News { kind, ..news(false, Reason::Unknown, "", 1) };
+            set(&mut conditions, &news, at(1));
+        }
+        let before = conditions.clone();
+        set(&mut conditions, &news(true, Reason::Provisioned, "provisioned", 1), at(2));
+        assert_eq!((&conditions[0], &conditions[2]), (&before[0], &before[2]));
+        assert_eq!(conditions.iter().map(|c| c.type_.as_str()).collect::<Vec<_>>(), [HEALTHY, AVAILABLE, ACTIVE]);
+    }
+
+    /// Proves: OWN-3
+    #[test]
+    fn the_reasons_are_spelled_as_the_predecessor_s_clients_know_them() {
+        let reasons = [
+            Reason::Provisioning,
+            Reason::Provisioned,
+            Reason::Errored,
+            Reason::Deprovisioning,
+            Reason::Deprovisioned,
+            Reason::Cancelled,
+            Reason::Unknown,
+        ];
+        let spelled = "Provisioning Provisioned Errored Deprovisioning Deprovisioned Cancelled Unknown";
+        assert_eq!(reasons.iter().map(Reason::as_str).collect::<Vec<_>>().join(" "), spelled);
+    }
 }

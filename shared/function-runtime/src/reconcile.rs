@@ -7,6 +7,7 @@
 //!   reads everything again (OWN-1).
 //! - Where an object's things are in the cloud is kept in annotations before anything is made ([`labels::ANCHORS`]), so
 //!   that editing a label neither moves nor loses them.
+//! - A call that runs out of time ends where it is, and its status tells how far it got (L-4).
 //! - A paused object is neither read from nor done to the cloud (OWN-6).
 //!
 //! Caveat: several conflicts in a row end the call; it comes back after a second, so that a writer gone wild costs a
@@ -20,7 +21,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::Value;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_api::conditions::{self, News, Reason};
 use weir_api::crd::Reconciled;
 use weir_api::{Consequence, Kind, Problem, labels};
@@ -85,16 +86,17 @@ impl<F: Function> Reconciler<F> {
             object = stored;
         }
         let mut status = object.status().cloned().unwrap_or_default();
-        let outcome = if deleting {
-            match awaited_references(&object) {
+        let hindrance = if deleting { awaited_references(&object) } else { must_stay(&object) };
+        let work = async {
+            match hindrance {
                 Some(problem) => Err(problem),
-                None => self.function.finalize(scope, &object, &mut status).await,
-            }
-        } else {
-            match must_stay(&object) {
-                Some(problem) => Err(problem),
+                None if deleting => self.function.finalize(scope, &object, &mut status).await,
                 None => self.function.reconcile(scope, &object, &mut status).await,
             }
+        };
+        let outcome = match tokio::time::timeout_at(call.cut().into(), work).await {
+            Ok(outcome) => outcome.map_err(|problem| if out_of_time(call, &problem) { to_be_continued() } else { problem }),
+            Err(_) => Err(Problem::retry("there was no answer in the time that one call may take; trying again")),
         };
         match outcome {
             Ok(()) if deleting => {
@@ -130,6 +132,17 @@ impl<F: Function> Handler for Reconciler<F> {
     fn handle<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Verdict> {
         Box::pin(self.call(call))
     }
+}
+
+/// Whether it was the call's time that kept a write from being made, and not its lease.
+fn out_of_time(call: &Call, problem: &Problem) -> bool {
+    problem.consequence == Consequence::Reread && Instant::now() >= call.deadline && call.lease.check().is_ok()
+}
+
+fn to_be_continued() -> Problem {
+    let mut problem = Problem::yielding("more is to be done than fits into one call; going on");
+    problem.consequence = Consequence::Yield(Duration::from_secs(1));
+    problem
 }
 
 /// When to come again after a problem.
@@ -174,7 +187,7 @@ fn list(items: &[&str]) -> String {
 fn tell<K: Object>(status: &mut K::Status, object: &K, available: bool, reason: Reason, message: String) {
     let observed_generation = object.meta().generation;
     let news = News { kind: conditions::AVAILABLE, status: available, reason, message, observed_generation };
-    conditions::set(K::conditions_mut(status), news, Time(k8s_openapi::jiff::Timestamp::now()));
+    conditions::set(K::conditions_mut(status), &news, Time(k8s_openapi::jiff::Timestamp::now()));
     K::observe_generation(status, observed_generation);
 }
 

@@ -63,7 +63,7 @@ impl Stage {
                 }
             }
             Step::RecordProject => {
-                record.project_id = seen.project.as_ref().unwrap().as_ref().map(|p| p.id.to_string())
+                record.project_id = seen.project.as_ref().unwrap().as_ref().map(|p| p.id.to_string());
             }
             Step::Manage(_) => seen.managed = Some(true),
             Step::LiftQuotas(service) => seen.limited.as_mut().unwrap().retain(|other| other != service),
@@ -99,7 +99,7 @@ impl Stage {
                 }
             }
             Step::RecordGroup => {
-                record.server_group_id = seen.group.as_ref().unwrap().as_ref().map(|g| g.id.to_string())
+                record.server_group_id = seen.group.as_ref().unwrap().as_ref().map(|g| g.id.to_string());
             }
             Step::MakeKey => {
                 record.ssh_key_name = Some(names::KEY_PAIR.into());

@@ -44,7 +44,8 @@ fn settled() -> Observed {
 /// Proves: NET-1, NET-4
 #[test]
 fn each_missing_or_differing_part_leads_to_the_one_step_that_mends_it() {
-    let rows: [(fn(&mut Observed), Step); 9] = [
+    type Change = fn(&mut Observed);
+    let rows: [(Change, Step); 9] = [
         (|_| {}, Step::Done),
         (|o| *o = Observed::default(), Step::CreateNetwork { vlan: None }),
         (|o| o.subnet = None, Step::CreateSubnet("net".into())),
@@ -140,12 +141,12 @@ fn any_part_may_be_missing_when_a_removal_goes_on() {
             network: all.network.filter(|_| bits & 1 == 0),
             subnet: all.subnet.filter(|_| bits & 2 == 0),
             router: all.router.filter(|_| bits & 4 == 0),
-            interfaces: if bits & 12 == 0 { all.interfaces } else { Vec::new() },
+            interfaces: if bits & 0b1100 == 0 { all.interfaces } else { Vec::new() },
             vlan: Some(7),
             ..Observed::default()
         };
         let step = decide_removal(&observed).unwrap();
-        assert_eq!(step == Removal::FreeVlan, bits & 7 == 7, "{bits:04b}: {step:?}");
+        assert_eq!(step == Removal::FreeVlan, bits & 0b111 == 0b111, "{bits:04b}: {step:?}");
     }
 }
 
