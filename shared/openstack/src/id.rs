@@ -95,4 +95,6 @@ ids! {
     FloatingIpId;
     /// A Cinder volume.
     VolumeId;
+    /// A resource provider in Placement: a hypervisor, or an Ironic node.
+    ResourceProviderId;
 }

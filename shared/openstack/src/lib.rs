@@ -1,4 +1,4 @@
-//! A thin, typed OpenStack client: Keystone v3, Nova, Neutron, Glance, and Cinder's quotas.
+//! A thin, typed OpenStack client: Keystone v3, Nova, Neutron, Glance, Cinder's quotas, and Placement's list of hosts.
 //!
 //! # Intention
 //! One module per service, hand-written, holding only the requests Weir makes. A function builds a [`Session`] for each
@@ -40,6 +40,7 @@
 #![warn(missing_docs)]
 
 pub mod auth;
+pub mod bare_metal;
 pub mod block_storage;
 pub mod catalog;
 pub mod compute;
@@ -51,6 +52,7 @@ mod lenient;
 mod meter;
 pub mod network;
 mod paging;
+pub mod placement;
 pub mod redact;
 mod request;
 mod secret;

@@ -112,7 +112,7 @@ pub(crate) fn token(n: u32, seconds: i64) -> Reply {
         "user": {"id": "u1", "name": "weir"},
         "project": {"id": "p1", "name": "p"},
         "roles": [{"id": "r1", "name": "manager"}],
-        "catalog": [service("identity"), service("compute"), service("network"), service("image"), service("volumev3")],
+        "catalog": [service("identity"), service("compute"), service("network"), service("image"), service("volumev3"), service("baremetal"), service("placement")],
     }});
     Reply::Raw(
         201,
