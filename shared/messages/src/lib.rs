@@ -16,6 +16,7 @@ pub mod dead;
 pub mod envelope;
 pub mod lane;
 pub mod lease;
+pub mod recording;
 pub mod schema;
 pub mod subject;
 pub mod trace;
@@ -23,5 +24,6 @@ pub mod work;
 
 pub use envelope::{DecodeError, EncodeError, Encoded, Envelope};
 pub use lane::Lane;
+pub use recording::Recording;
 pub use trace::Traceparent;
 pub use work::{Cause, Work};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use weir_api::Kind;
 
 use crate::envelope::SCHEMA_URN;
-use crate::{Lane, dead, envelope, lease, work};
+use crate::{Lane, dead, envelope, lease, recording, work};
 
 /// Every generated file: its name, and its content with a line break at the end. Deterministic.
 pub fn files() -> Result<Vec<(String, String)>, serde_json::Error> {
@@ -16,6 +16,7 @@ pub fn files() -> Result<Vec<(String, String)>, serde_json::Error> {
         (envelope::HEADERS_SCHEMA, schema::<envelope::Headers>(envelope::HEADERS_SCHEMA)),
         (dead::SCHEMA, schema::<dead::Headers>(dead::SCHEMA)),
         (lease::SCHEMA, schema::<lease::Record>(lease::SCHEMA)),
+        (recording::SCHEMA, schema::<recording::Recording>(recording::SCHEMA)),
     ];
     let mut files = Vec::new();
     for (name, schema) in schemas {
@@ -36,7 +37,7 @@ fn pretty(value: &impl serde::Serialize) -> Result<String, serde_json::Error> {
 }
 
 fn asyncapi() -> Value {
-    let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.token()).collect();
+    let kinds: Vec<&str> = Kind::ALL.iter().chain([&Kind::ServerMonitor]).map(|kind| kind.token()).collect();
     let lanes: Vec<&str> = Lane::ALL.iter().map(|lane| lane.token()).collect();
     let kind = json!({ "description": "The object's kind.", "enum": kinds });
     let namespace = json!({ "description": "The object's namespace; a dot is written ~." });
@@ -82,6 +83,26 @@ fn asyncapi() -> Value {
                 "description": "Key-value bucket LEASES; entries live as long as the bucket's maximum age.",
                 "parameters": { "key": { "description": "<kind>.<namespace>.<name>; a dot in a name is written =." } },
                 "messages": { "lease": { "$ref": "#/components/messages/lease" } }
+            },
+            "trace": {
+                "address": "trace.{kind}.{namespace}.{name}.{call}",
+                "title": "What a function read, did and decided in one call",
+                "description": "Stream TRACES, bounded in age and size. No secret is in it.",
+                "parameters": {
+                    "kind": kind, "namespace": namespace, "name": name,
+                    "call": { "description": "The call's correlation ID." }
+                },
+                "messages": { "recording": { "$ref": "#/components/messages/recording" } }
+            },
+            "event": {
+                "address": "events.work.{lane}.{kind}.{namespace}.{name}",
+                "title": "Work as it was published",
+                "description": "Stream EVENTS, bounded in age and size: the server copies there all that WORK takes under work.>.",
+                "parameters": {
+                    "lane": { "description": "urgent is served first, routine is never starved.", "enum": lanes },
+                    "kind": kind, "namespace": namespace, "name": name
+                },
+                "messages": { "work": { "$ref": "#/components/messages/work" } }
             }
         },
         "operations": {
@@ -89,7 +110,8 @@ fn asyncapi() -> Value {
             "handleWork": { "action": "receive", "channel": { "$ref": "#/channels/work" } },
             "setTimer": { "action": "send", "channel": { "$ref": "#/channels/timer" } },
             "buryMessage": { "action": "send", "channel": { "$ref": "#/channels/dead" } },
-            "holdLease": { "action": "send", "channel": { "$ref": "#/channels/lease" } }
+            "holdLease": { "action": "send", "channel": { "$ref": "#/channels/lease" } },
+            "recordCall": { "action": "send", "channel": { "$ref": "#/channels/trace" } }
         },
         "components": {
             "messages": {
@@ -131,6 +153,12 @@ fn asyncapi() -> Value {
                     "title": "Who works on an object",
                     "contentType": "application/json",
                     "payload": { "$ref": format!("./{}.json", lease::SCHEMA) }
+                },
+                "recording": {
+                    "name": "recording",
+                    "title": "A recorded call",
+                    "contentType": "application/json",
+                    "payload": { "$ref": format!("./{}.json", recording::SCHEMA) }
                 }
             }
         }
