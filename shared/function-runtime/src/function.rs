@@ -103,13 +103,14 @@ pub struct Scope {
 impl Scope {
     /// The scope of a call.
     pub fn new(call: &Call, client: &kube::Client, provider: Arc<Provider>) -> Self {
-        let gate: Arc<dyn Gate> = Arc::new(crate::gate::CallGate::new(call.lease.clone(), call.deadline));
+        let gate = |until| Arc::new(crate::gate::CallGate::new(call.lease.clone(), until)) as Arc<dyn Gate>;
         Self {
             id: call.id,
             namespace: call.work.object.namespace.clone(),
-            kubernetes: crate::gate::kubernetes(client, gate.clone()),
+            // Open for longer than the cloud's: what has been done by the deadline is yet to be written down.
+            kubernetes: crate::gate::kubernetes(client, gate(call.end)),
             provider,
-            gate,
+            gate: gate(call.deadline),
         }
     }
 

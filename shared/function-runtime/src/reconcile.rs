@@ -187,7 +187,7 @@ fn list(items: &[&str]) -> String {
 fn tell<K: Object>(status: &mut K::Status, object: &K, available: bool, reason: Reason, message: String) {
     let observed_generation = object.meta().generation;
     let news = News { kind: conditions::AVAILABLE, status: available, reason, message, observed_generation };
-    conditions::set(K::conditions_mut(status), &news, Time(k8s_openapi::jiff::Timestamp::now()));
+    conditions::set(K::conditions_mut(status), news, Time(k8s_openapi::jiff::Timestamp::now()));
     K::observe_generation(status, observed_generation);
 }
 

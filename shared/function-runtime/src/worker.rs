@@ -13,6 +13,7 @@
 //! without awaiting cannot be ended, only refused its next write.
 
 mod backoff;
+pub(crate) mod caller;
 mod delivery;
 mod execute;
 mod hand;
@@ -39,7 +40,7 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Looks at the object of `call`, does what can be done now, writes status, and says what is to happen next.
     ///
-    /// It asks `call.lease` before every write. It may be ended at any await: when its lease is lost, when its time is
+    /// It asks `call.lease` before every write, and is done with the cloud by `call.deadline`. It may be ended at any await: when its lease is lost, when its time is
     /// up, when the process has to stop. A panic counts as [`Verdict::Retry`].
     fn handle<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Verdict>;
 }
@@ -57,23 +58,32 @@ pub struct Call {
     pub lease: Arc<Lease>,
     /// The step of the trace that this call is.
     pub traceparent: Traceparent,
-    /// When the call has to be over.
+    /// When the call has to come to its end: nothing more is begun in the cloud from then on.
     pub deadline: Instant,
+    /// When the handler is ended, if it still runs. Later than [`deadline`](Self::deadline), so that it can write status.
+    pub end: Instant,
     /// Cancelled when the process is about to stop: a good moment to return early with [`Verdict::After`].
     pub stopping: CancellationToken,
 }
 
 impl Call {
+    /// When a handler that waits for an answer gives up on it: halfway between deadline and end, to leave time for status.
+    pub fn cut(&self) -> Instant {
+        self.deadline + self.end.saturating_duration_since(self.deadline) / 2
+    }
+
     /// A call outside any queue, with a lease that always holds: to run a handler by hand, and for tests.
     pub fn direct(work: Work) -> Self {
         let lease = Arc::new(Lease::always(work.object.clone()));
+        let deadline = Instant::now() + Duration::from_secs(120);
         Self {
             id: Uuid::new_v4(),
             work,
             lane: Lane::Urgent,
             lease,
             traceparent: Traceparent::begin(),
-            deadline: Instant::now() + Duration::from_secs(120),
+            deadline,
+            end: deadline + Duration::from_secs(5),
             stopping: CancellationToken::new(),
         }
     }
