@@ -19,6 +19,7 @@ mod parts;
 mod ports;
 mod probe;
 mod process;
+mod queue;
 mod record;
 mod sample;
 mod screen;
@@ -58,6 +59,8 @@ enum Command {
     Status(status::Args),
     /// Show what the parts say
     Logs(logs::Args),
+    /// Look into the queue: what waits, timers, leases, dead letters; and send dead letters again
+    Queue(queue::Args),
     /// Fetch nats-server unless a good one is there, and print where it is
     #[command(hide = true)]
     NatsServer,
@@ -110,6 +113,7 @@ fn run(home: Option<PathBuf>, command: Command) -> anyhow::Result<Exit> {
             Command::Down => down::run(&checkout),
             Command::Status(args) => status::run(&checkout, &args).await,
             Command::Logs(args) => logs::run(&checkout, &args),
+            Command::Queue(args) => queue::run(&checkout, args).await,
             Command::NatsServer => {
                 let server = nats::get(&checkout, |what| complain!("weir: {what}"))?;
                 say!("{}", server.program.display());

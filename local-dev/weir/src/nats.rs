@@ -152,6 +152,14 @@ fn fetch_into(scratch: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The user that a stack's own server knows.
+pub const USER: &str = "weir";
+
+/// The file in the state folder that holds that user's password alone.
+pub fn password_file(state: &Path) -> PathBuf {
+    state.join("nats-password")
+}
+
 /// The user and password of a stack's own server.
 pub struct Credentials {
     /// The user.
@@ -165,12 +173,12 @@ pub struct Credentials {
 
 /// The credentials for a server on `port`, written to the state folder. The password that is there is kept.
 pub fn credentials(state: &Path, port: u16) -> anyhow::Result<Credentials> {
-    let password_file = state.join("nats-password");
+    let password_file = password_file(state);
     let known = fs::read_to_string(&password_file).ok().map(|text| text.trim().to_owned());
     let fresh = || format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
     let password = known.filter(|text| text.len() == 64 && text.chars().all(|c| c.is_ascii_hexdigit()));
     let password = password.unwrap_or_else(fresh);
-    let (user, file) = ("weir".to_owned(), state.join("nats.env"));
+    let (user, file) = (USER.to_owned(), state.join("nats.env"));
     write_private(&password_file, password.as_bytes())?;
     let path = crate::screen::quoted(&password_file);
     let url = format!("nats://127.0.0.1:{port}");

@@ -10,7 +10,10 @@
 
 mod consumer;
 mod dead;
+pub mod inspect;
+mod redrive;
 mod streams;
+mod sweep;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -26,7 +29,9 @@ use crate::settings::{Credentials, CredentialsError, Settings};
 use crate::telemetry::metrics;
 
 pub use consumer::name as consumer_name;
-pub(crate) use dead::Reason;
+pub(crate) use dead::{Found, Reason};
+pub use redrive::Redriven;
+pub use sweep::Swept;
 
 /// The stream of work and timers.
 pub const WORK: &str = "WORK";
@@ -102,6 +107,15 @@ pub enum Error {
     /// The message is larger than the server takes.
     #[error("the message is larger than the server takes")]
     TooLarge,
+    /// What was to be written only if nothing had changed meanwhile was not written.
+    #[error("{0} has changed meanwhile")]
+    Changed(String),
+    /// The server has answered with something that it should not.
+    #[error("cannot make sense of NATS's answer to {what}")]
+    Answer {
+        /// What was asked for.
+        what: String,
+    },
     /// A delay that no timer has.
     #[error("a delay of {0:?} is longer than a day")]
     Delay(Duration),
@@ -143,12 +157,24 @@ struct Inner {
 
 /// Connects to the queue. Returns at once; if NATS is away, the connection is sought in the background for ever.
 pub async fn connect(settings: &Settings) -> Result<Queue, Error> {
+    open(settings, true).await
+}
+
+/// Connects to the queue, or fails with the reason: for a person who waits for an answer. A connection that is lost later
+/// is sought again as by [`connect`].
+pub async fn connect_now(settings: &Settings) -> Result<Queue, Error> {
+    let queue = open(settings, false).await?;
+    // The event of the connection may be on its way still.
+    let _ = tokio::time::timeout(REQUEST_TIMEOUT, queue.connected()).await;
+    Ok(queue)
+}
+
+async fn open(settings: &Settings, patient: bool) -> Result<Queue, Error> {
     let nats = &settings.nats;
     let name = nats.process_name();
     let (state, connection) = watch::channel(Connection::default());
     let mut options = ConnectOptions::new()
         .name(&name)
-        .retry_on_initial_connect()
         .max_reconnects(None)
         .connection_timeout(Duration::from_secs(5))
         .request_timeout(Some(REQUEST_TIMEOUT))
@@ -159,6 +185,9 @@ pub async fn connect(settings: &Settings) -> Result<Queue, Error> {
             on_event(&state, &event);
             std::future::ready(())
         });
+    if patient {
+        options = options.retry_on_initial_connect();
+    }
     options = match nats.credentials()? {
         Credentials::None => options,
         Credentials::File(path) => options.credentials_file(&path).await.map_err(|error| {
@@ -174,7 +203,7 @@ pub async fn connect(settings: &Settings) -> Result<Queue, Error> {
     if let (Some(cert), Some(key)) = (&nats.cert, &nats.key) {
         options = options.add_client_certificate(cert.clone(), key.clone()).require_tls(true);
     }
-    let client = options.connect(&nats.servers).await.map_err(|error| Error::Connect(error.to_string()))?;
+    let client = options.connect(&nats.servers).await.map_err(|error| Error::Connect(with_causes(&error)))?;
     let jetstream = jetstream::context::ContextBuilder::new()
         .timeout(REQUEST_TIMEOUT)
         .ack_timeout(REQUEST_TIMEOUT)
@@ -191,6 +220,20 @@ pub async fn connect(settings: &Settings) -> Result<Queue, Error> {
             clock_offset: AtomicI64::new(0),
         }),
     })
+}
+
+/// An error with what is behind it: *IO error* alone helps nobody.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !text.contains(&words) {
+            text = format!("{text}: {words}");
+        }
+        cause = error.source();
+    }
+    text
 }
 
 /// Doubling from 50 ms to 2 s, with jitter, so that a thousand processes do not come back as one.
@@ -285,6 +328,7 @@ impl Queue {
                 PublishErrorKind::StreamNotFound => Error::NoStream(subject),
                 PublishErrorKind::TimedOut => Error::TimedOut { what: what() },
                 PublishErrorKind::MaxPayloadExceeded => Error::TooLarge,
+                PublishErrorKind::WrongLastSequence => Error::Changed(subject),
                 _ => Error::Refused { what: what(), reason: error.to_string() },
             }),
         }

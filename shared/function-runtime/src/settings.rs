@@ -105,6 +105,10 @@ pub struct Worker {
     /// How long calls in hand may go on after SIGTERM before they are handed back.
     #[arg(long, env = "WEIR_GRACE", default_value = "20s", value_parser = |s: &str| duration(s, 0.0, 3600.0), value_name = "DURATION")]
     pub grace: Duration,
+    /// How old a message must be that no consumer takes, or whose consumer has given it up, for a worker to see to it.
+    /// Longer than a new kind's first worker takes to start in an upgrade.
+    #[arg(long, env = "WEIR_STRAY_AFTER", default_value = "5m", value_parser = |s: &str| duration(s, 1.0, 86_400.0), value_name = "DURATION")]
+    pub stray_after: Duration,
     /// How soon to look again at an object that waits for an event, in case the event never comes.
     #[arg(long, env = "WEIR_SAFETY_NET", default_value = "5m", value_parser = |s: &str| duration(s, 1.0, 86_400.0), value_name = "DURATION")]
     pub safety_net: Duration,

@@ -19,33 +19,58 @@ impl From<&DecodeError> for Reason {
     }
 }
 
+/// A message as it was found on the queue.
+pub(crate) struct Found<'a> {
+    pub(crate) subject: &'a str,
+    pub(crate) headers: Option<&'a HeaderMap>,
+    pub(crate) payload: &'a [u8],
+    /// Its sequence in the stream.
+    pub(crate) sequence: u64,
+    /// What tells this burial from others, when several processes may come upon the same message at once.
+    pub(crate) once: Option<String>,
+}
+
+impl<'a> Found<'a> {
+    /// A message that was delivered here, and so to nobody else at the same time.
+    pub(crate) fn delivered(message: &'a Message, sequence: u64) -> Self {
+        let Message { subject, headers, payload, .. } = message;
+        Self { subject, headers: headers.as_ref(), payload, sequence, once: None }
+    }
+}
+
 impl Queue {
-    /// Stores `message` as a dead letter: its bytes untouched, its headers under other names, and the reason.
+    /// Stores a message as a dead letter: its bytes untouched, its headers under other names, and the reason.
     ///
-    /// The caller acknowledges the message afterwards, and only then: a message is in one of the two places at any time.
-    pub(crate) async fn bury(&self, message: &Message, sequence: u64, reason: &Reason) -> Result<(), Error> {
+    /// The caller takes the message off the queue afterwards, and only then: it is in one of the two places at any time.
+    pub(crate) async fn bury(&self, message: Found<'_>, reason: &Reason) -> Result<(), Error> {
         let mut letter = dead::Headers {
             reason: reason.token.to_owned(),
             detail: reason.detail.clone(),
-            subject: message.subject.to_string(),
-            sequence: sequence.to_string(),
+            subject: message.subject.to_owned(),
+            sequence: message.sequence.to_string(),
             time: Timestamp::now().to_string(),
             by: self.name().to_owned(),
             complete: true.to_string(),
         };
-        let address = subject::dead(&message.subject);
-        let originals = message.headers.clone().unwrap_or_default();
-        let stored =
-            match self.store(address.clone(), headers(&letter, Some(&originals)), message.payload.to_vec()).await {
-                // Together with the reason it is more than one message may hold. Better most of it than none.
-                Err(Error::TooLarge) => {
-                    letter.complete = false.to_string();
-                    let room = self.client().max_payload().saturating_sub(16 * 1024).min(message.payload.len());
-                    self.store(address, headers(&letter, None), message.payload[..room].to_vec()).await
-                }
-                other => other,
-            };
-        stored?;
+        let address = subject::dead(message.subject);
+        let send = |letter: &dead::Headers, originals: Option<&HeaderMap>, payload: &[u8]| {
+            let mut headers = headers(letter, originals);
+            if let Some(id) = &message.once {
+                headers.insert(async_nats::header::NATS_MESSAGE_ID, id.as_str());
+            }
+            self.store(address.clone(), headers, payload.to_vec())
+        };
+        match send(&letter, message.headers, message.payload).await {
+            // Together with the reason it is more than one message may hold. Better most of it than none.
+            Err(Error::TooLarge) => {
+                letter.complete = false.to_string();
+                let room = self.client().max_payload().saturating_sub(16 * 1024).min(message.payload.len());
+                send(&letter, None, &message.payload[..room]).await?;
+            }
+            other => {
+                other?;
+            }
+        }
         metrics::DEAD_LETTERS.inc(&[reason.token]);
         tracing::error!(subject = %letter.subject.escape_debug(), reason = reason.token, detail = %letter.detail.escape_debug(), "message cannot be understood; kept in {}", super::DEAD);
         Ok(())

@@ -24,7 +24,7 @@ const FEATURES: [(&str, (u64, u64), &str); 2] = [
 ];
 
 /// JetStream's error code for a stream that does not exist.
-const STREAM_NOT_FOUND: u64 = 10059;
+pub(super) const STREAM_NOT_FOUND: u64 = 10059;
 /// JetStream's error code for a stream that exists with another configuration: somebody else was quicker.
 const STREAM_NAME_EXISTS: u64 = 10058;
 

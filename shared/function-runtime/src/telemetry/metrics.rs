@@ -37,10 +37,13 @@ pub static TIMERS: Counter = Counter::new("weir_timers_total", "Timers set and c
 /// Messages that no retry can help.
 pub static DEAD_LETTERS: Counter =
     Counter::new("weir_dead_letters_total", "Messages that could not be understood.", &["reason"]);
+/// Messages that no consumer brought to anybody, by what was done with them.
+pub static SWEPT: Counter =
+    Counter::new("weir_queue_swept_total", "Messages that no consumer brought to anybody.", &["what"]);
 /// Whether there is a connection to the queue.
 pub static CONNECTED: Gauge = Gauge::new("weir_nats_connected", "1 while connected to NATS.", &[]);
 
-static OWN: [&dyn Family; 12] = [
+static OWN: [&dyn Family; 13] = [
     &CALLS,
     &CALL_SECONDS,
     &WAIT_SECONDS,
@@ -52,6 +55,7 @@ static OWN: [&dyn Family; 12] = [
     &LEASES_LOST,
     &TIMERS,
     &DEAD_LETTERS,
+    &SWEPT,
     &CONNECTED,
 ];
 static OTHERS: Mutex<Vec<&'static dyn Family>> = Mutex::new(Vec::new());

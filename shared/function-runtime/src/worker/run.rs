@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use weir_api::Kind;
 use weir_messages::Lane;
@@ -17,7 +17,7 @@ use super::execute::{Context, drive};
 use super::hand::{Hand, Offer};
 use super::pull::{Event, Puller};
 use super::{Handler, Probe};
-use crate::queue::{Error, Queue, Reason};
+use crate::queue::{Error, Found, Queue, Reason};
 use crate::settings::Settings;
 use crate::telemetry::{self, HEALTH, metrics};
 
@@ -86,6 +86,8 @@ pub async fn run_with(
         chores: JoinSet::new(),
         routine_running: 0,
         urgent_in_a_row: 0,
+        sweep: None,
+        next_sweep: Instant::now(),
         repair: None,
         repairs: 0,
         proven: false,
@@ -107,6 +109,9 @@ struct Worker {
     chores: JoinSet<()>,
     routine_running: usize,
     urgent_in_a_row: usize,
+    /// The sweep that runs, or the last one.
+    sweep: Option<AbortHandle>,
+    next_sweep: Instant,
     /// Streams and consumers are being looked after; nothing is asked for until that has succeeded.
     repair: Option<BoxFuture<'static, Result<(), Error>>>,
     /// How many repairs in a row have not led to a single answer from the consumer.
@@ -181,6 +186,9 @@ impl Worker {
                         });
                     }
                     self.hand_back_what_waits().await;
+                    if connected && self.repair.is_none() {
+                        self.sweep();
+                    }
                     while self.chores.try_join_next().is_some() {}
                     let silent = self.pullers.iter_mut().map(Puller::is_silent).fold(false, |any, silent| any | silent);
                     if silent && connected {
@@ -266,7 +274,7 @@ impl Worker {
                 let queue = self.context.queue.clone();
                 self.chores.spawn(async move {
                     // Kept first, acknowledged then. If either fails, it comes again.
-                    let buried = match queue.bury(&message, receipt.sequence, &Reason::from(&error)).await {
+                    let buried = match queue.bury(Found::delivered(&message, receipt.sequence), &Reason::from(&error)).await {
                         Ok(()) => receipt.acknowledge(queue.client()).await,
                         Err(error) => Err(error),
                     };
@@ -281,6 +289,23 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Looks, now and then, after messages that no consumer brings to anybody.
+    fn sweep(&mut self) {
+        let running = self.sweep.as_ref().is_some_and(|sweep| !sweep.is_finished());
+        if running || Instant::now() < self.next_sweep {
+            return;
+        }
+        let grace = self.context.settings.stray_after;
+        let interval = (grace / 5).clamp(Duration::from_millis(500), Duration::from_secs(60));
+        self.next_sweep = Instant::now() + interval.mul_f64(rand::random_range(0.8..1.2));
+        let queue = self.context.queue.clone();
+        self.sweep = Some(self.chores.spawn(async move {
+            if let Err(error) = queue.sweep(grace).await {
+                tracing::debug!(%error, "the queue could not be swept");
+            }
+        }));
     }
 
     fn answered(&mut self) {

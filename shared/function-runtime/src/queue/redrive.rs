@@ -1,0 +1,140 @@
+//! Sending dead letters again.
+//!
+//! Invariants
+//! - What is sent is what there was: the same bytes on the same subject, with the headers that it had. Those that would
+//!   act on the server (`Nats-…`) are left out: a message id would have it taken for a duplicate and dropped.
+//! - It never replaces what waits on the same subject by now. That says *look at this object* as well, and is understood.
+//! - The letter is removed once the message is stored, not before. If that fails it is there twice, which costs one call.
+//! - A letter's headers are not believed: what it claims to be from is checked to be a subject of work.
+
+use async_nats::HeaderMap;
+use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
+use async_nats::jetstream::message::StreamMessage;
+use serde_json::json;
+use weir_messages::{dead, subject};
+
+use super::{DEAD, Error, Queue};
+
+/// What became of a dead letter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Redriven {
+    /// It is back on the queue.
+    Sent {
+        /// The subject that it came on, and is on again.
+        subject: String,
+        /// Its new sequence.
+        sequence: u64,
+    },
+    /// A newer message waits on its subject, or is in hand; the letter is kept.
+    Waits {
+        /// The subject.
+        subject: String,
+    },
+    /// It was too large to be kept whole, so there is nothing to send; it is kept.
+    Incomplete,
+    /// It does not say that it came from the queue of work; it is kept.
+    Foreign,
+    /// There is no such letter (any more).
+    Gone,
+}
+
+impl Queue {
+    /// Sends the dead letter with this sequence again.
+    pub async fn redrive(&self, letter: u64) -> Result<Redriven, Error> {
+        let Some(letter) = self.message(DEAD, letter).await? else { return Ok(Redriven::Gone) };
+        let header = |name: &str| letter.headers.get(name).map(async_nats::HeaderValue::as_str);
+        let Some(to) = header("Weir-Dead-Subject").filter(|to| is_work(to)).map(str::to_owned) else {
+            return Ok(Redriven::Foreign);
+        };
+        if header("Weir-Dead-Complete") != Some("true") {
+            return Ok(Redriven::Incomplete);
+        }
+        let mut headers = originals(&letter);
+        headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, "0");
+        let sequence = match self.store(to.clone(), headers, letter.payload.to_vec()).await {
+            Ok(published) => published.sequence,
+            Err(Error::Changed(_)) => return Ok(Redriven::Waits { subject: to }),
+            Err(error) => return Err(error),
+        };
+        self.remove(DEAD, letter.sequence).await?;
+        Ok(Redriven::Sent { subject: to, sequence })
+    }
+
+    /// Removes a message from a stream. That it has gone already is as good.
+    pub(super) async fn remove(&self, stream: &'static str, sequence: u64) -> Result<(), Error> {
+        /// JetStream's error code for a message that is not there.
+        const NOT_THERE: u64 = 10057;
+        match self.api(&format!("STREAM.MSG.DELETE.{stream}"), &json!({ "seq": sequence, "no_erase": true })).await {
+            Ok(_) => Ok(()),
+            Err(super::streams::Refusal::Code(NOT_THERE, _)) => Ok(()),
+            // The code is also that of other failures to delete; what matters is whether it is there.
+            Err(refusal) => match self.message(stream, sequence).await {
+                Ok(None) => Ok(()),
+                _ => Err(refusal.into()),
+            },
+        }
+    }
+}
+
+/// The headers that a message had before it was buried, without those that act on the server.
+fn originals(letter: &StreamMessage) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, values) in letter.headers.iter() {
+        let name: &str = name.as_ref();
+        if let Some(name) = name.strip_prefix(dead::ORIGINAL).filter(|name| is_harmless(name)) {
+            for value in values {
+                headers.append(name, value.as_str());
+            }
+        }
+    }
+    headers
+}
+
+/// Whether a header means nothing to the server.
+pub(super) fn is_harmless(name: &str) -> bool {
+    !name.is_empty() && !name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("nats-"))
+}
+
+/// Whether it is a subject that a message on the queue of work can have had.
+fn is_work(subject: &str) -> bool {
+    let prefix = subject::ALL_WORK.trim_end_matches('>');
+    subject.len() <= 1024
+        && subject.starts_with(prefix)
+        && subject.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '*' | '>'))
+        && subject.split('.').all(|token| !token.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves: Q-10
+    #[test]
+    fn only_to_the_queue_of_work_is_anything_sent_again() {
+        for subject in ["work.urgent.server.ns.a", "work.x", "work.urgent.planet.ns.a~b"] {
+            assert!(is_work(subject), "{subject}");
+        }
+        for subject in [
+            "",
+            "work",
+            "work.",
+            "work.>",
+            "work.*.a",
+            "work..a",
+            "timer.server.ns.a",
+            "$JS.API.STREAM.DELETE.WORK",
+            "work.a b",
+        ] {
+            assert!(!is_work(subject), "{subject}");
+        }
+    }
+
+    /// Proves
+    #[test]
+    fn headers_that_act_on_the_server_are_not_sent_again() {
+        for name in ["Nats-Msg-Id", "nats-rollup", "NATS-Expected-Stream", "Nats-Schedule-Target", ""] {
+            assert!(!is_harmless(name), "{name}");
+        }
+        assert!(is_harmless("ce-id") && is_harmless("natsy") && is_harmless("é"));
+    }
+}
