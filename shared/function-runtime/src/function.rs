@@ -15,7 +15,7 @@ use weir_api::crd;
 use weir_api::Problem;
 use weir_api::crd::Reconciled;
 use weir_api::conditions::Reason;
-use weir_openstack::{Session, Transport};
+use weir_openstack::{CallTag, Session, Transport};
 use weir_provider::{Provider, Record, Region};
 
 /// A custom resource that a function reconciles, with the status that is written for it.
@@ -94,6 +94,7 @@ pub trait Function: Send + Sync + 'static {
 /// What one call may use: clients whose writes stop with its lease, and its identity for logs and clouds.
 pub struct Scope {
     id: Uuid,
+    traceparent: String,
     namespace: String,
     kubernetes: kube::Client,
     provider: Arc<Provider>,
@@ -106,6 +107,7 @@ impl Scope {
         let gate = |until| Arc::new(crate::gate::CallGate::new(call.lease.clone(), until)) as Arc<dyn Gate>;
         Self {
             id: call.id,
+            traceparent: call.traceparent.to_string(),
             namespace: call.work.object.namespace.clone(),
             // Open for longer than the cloud's: what has been done by the deadline is yet to be written down.
             kubernetes: crate::gate::kubernetes(client, gate(call.end)),
@@ -160,13 +162,18 @@ impl Scope {
     /// The region of that name, with its credential, read afresh (OSC-4).
     pub async fn region_named(&self, name: &str) -> Result<Region, Problem> {
         let wrap = |inner| self.gated(inner);
-        self.provider.region(&self.kubernetes, &self.namespace, name, self.id, &wrap).await
+        self.provider.region(&self.kubernetes, &self.namespace, name, self.tag(), &wrap).await
     }
 
     /// A region that has just been read, with its credential, read afresh.
     pub async fn open(&self, region: &crd::Region) -> Result<Region, Problem> {
         let wrap = |inner| self.gated(inner);
-        self.provider.open(&self.kubernetes, region, self.id, &wrap).await
+        self.provider.open(&self.kubernetes, region, self.tag(), &wrap).await
+    }
+
+    /// What ties the requests to a cloud to this call, and to the trace that it is a step of.
+    fn tag(&self) -> CallTag {
+        CallTag::new(self.id).with_traceparent(&self.traceparent)
     }
 
     fn gated(&self, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {

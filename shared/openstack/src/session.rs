@@ -29,6 +29,7 @@ const REPEATS: usize = 2;
 
 const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 const API_VERSION: HeaderName = HeaderName::from_static("openstack-api-version");
 
@@ -40,12 +41,21 @@ pub struct CallTag {
     pub request_id: Uuid,
     /// How long one HTTP request may take.
     pub deadline: Duration,
+    /// The W3C `traceparent` that requests carry, if they are part of a trace.
+    pub traceparent: Option<String>,
 }
 
 impl CallTag {
     /// The tag of the call `request_id`, with a deadline of 30 s for each request.
     pub fn new(request_id: Uuid) -> Self {
-        Self { request_id, deadline: Duration::from_secs(30) }
+        Self { request_id, deadline: Duration::from_secs(30), traceparent: None }
+    }
+
+    /// As part of a trace.
+    #[must_use]
+    pub fn with_traceparent(mut self, traceparent: impl Into<String>) -> Self {
+        self.traceparent = Some(traceparent.into());
+        self
     }
 
     /// Another deadline for each request.
@@ -321,6 +331,9 @@ impl Session {
             .header(USER_AGENT, AGENT)
             .header(ACCEPT, "application/json")
             .header(REQUEST_ID, format!("req-{}", self.0.call.request_id));
+        if let Some(traceparent) = &self.0.call.traceparent {
+            message = message.header(TRACEPARENT, traceparent);
+        }
         if let Some(token) = token {
             let mut value =
                 HeaderValue::from_str(token.value.reveal()).map_err(|_| unfit("the token is no header value"))?;

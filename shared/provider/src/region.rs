@@ -6,7 +6,6 @@ use kube::Api;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use uuid::Uuid;
 use weir_api::conditions::Reason;
 use weir_api::{Problem, crd};
 use weir_openstack::{
@@ -47,7 +46,7 @@ impl Provider {
         kubernetes: &kube::Client,
         namespace: &str,
         name: &str,
-        call: Uuid,
+        call: CallTag,
         wrap: &Wrap<'_>,
     ) -> Result<Region, Problem> {
         let regions: Api<crd::Region> = Api::namespaced(kubernetes.clone(), namespace);
@@ -64,7 +63,7 @@ impl Provider {
         &self,
         kubernetes: &kube::Client,
         region: &crd::Region,
-        call: Uuid,
+        call: CallTag,
         wrap: &Wrap<'_>,
     ) -> Result<Region, Problem> {
         let Some(config) = region.spec.openstack.clone() else {
@@ -93,7 +92,7 @@ impl Provider {
             transport: wrap(self.connection(tls)?),
             tokens: self.tokens.clone(),
             config,
-            call: CallTag::new(call),
+            call,
         })
     }
 

@@ -104,7 +104,7 @@ impl World {
         let world = weir_harness::World::with_cloud(config).await;
         world.cloud.freeze();
         let (client, name) = (&world.client, weir_harness::World::REGION);
-        let call = uuid::Uuid::new_v4();
+        let call = weir_openstack::CallTag::new(uuid::Uuid::new_v4());
         let region = world.provider.region(client, weir_harness::World::NAMESPACE, name, call, &|t| t).await.unwrap();
         let (project, session) = seed_identity(client, &region).await;
         let caller = Caller::new(&world, Servers);

@@ -40,6 +40,18 @@ async fn a_request_carries_token_version_call_id_and_agent() {
     assert_eq!(asked.purpose, Purpose::Read);
 }
 
+/// Proves: Q-15
+#[tokio::test(start_paused = true)]
+async fn a_request_of_a_trace_carries_its_traceparent() {
+    let traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let cloud = Cloud::scripted([found()]);
+    let tag = CallTag::new(uuid::Uuid::nil()).with_traceparent(traceparent);
+    cloud.session().with_call(tag).compute().server(&server()).await.unwrap();
+    for asked in cloud.all_asked() {
+        assert_eq!(asked.headers.get("traceparent").unwrap(), traceparent, "{}", asked.url);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_scope_and_credential_is_asked_for_in_keystone_s_words() {
     let cloud = Cloud::default();
