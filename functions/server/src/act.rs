@@ -4,8 +4,9 @@
 //! (SRV-11).
 
 use crate::decide::{self, Step};
-use crate::desired::{Creation, Desired, Pair};
+use crate::desired::{Creation, Desired, Host, Pair};
 use crate::observe::{FloatingIp, Observed, Port, Server};
+use crate::preflight;
 use weir_api::problem::YIELD;
 use weir_api::{Consequence, Problem};
 use weir_function_runtime::Foothold;
@@ -108,12 +109,15 @@ impl Cloud<'_> {
             metadata: &creation.metadata,
             key_name: creation.key_name.as_deref(),
             user_data: creation.user_data.as_deref(),
-            hypervisor_hostname: creation.host.as_deref(),
+            hypervisor_hostname: creation.host.as_ref().map(|host| host.name.as_str()),
             ..NewServer::new(&desired.server, &creation.flavor, &desired.image, &networks)
         };
         // A destination takes a manager (PIN-1); the server is in the identity's project either way.
         let manager = creation.host.as_ref().map(|_| self.foothold.manager());
         let session = manager.as_ref().unwrap_or(self.session);
+        if let Some(Host { name, checked_for: Some(traits) }) = &creation.host {
+            preflight::check(session, &creation.flavor, name, traits).await?;
+        }
         let id = session.compute().create_server(&server).await.map_err(|error| not_created(&error, creation))?;
         Ok(Change::Server(Server::accepted(id, ImageRef::Image(desired.image.clone()))))
     }

@@ -10,9 +10,16 @@
 use crate::desired::{Creation, Desired};
 use crate::metadata::Claim;
 use crate::observe::{FloatingIp, Observed, Port, Server};
-use weir_api::Problem;
+use std::time::Duration;
+use weir_api::{Consequence, Problem};
 use weir_openstack::compute::ImageRef;
 use weir_openstack::{FloatingIpId, NetworkId, NovaServerId, PortId};
+
+/// How soon to look again for a server whose deletion this call has just begun. Most clouds have a server gone within a
+/// second or two, so one early look spares the usual wait of ten. It is the only early one: a call that finds a deletion
+/// under way waits as usual, and so does one that deletes a server in ERROR, which may be there because its deletion fails
+/// each time.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +93,8 @@ pub enum Halt {
     ImageDiffers,
     /// Volumes are asked for.
     Volumes,
+    /// In deletion: Nova has just begun to delete the server.
+    Going,
     /// In deletion: the server is not gone yet.
     NotGone,
 }
@@ -131,6 +140,7 @@ impl Halt {
                 "changing the image of a server is not supported yet: set spec.image back, or create the server again",
             ),
             Self::Volumes => Problem::user_action("attaching volumes is not supported yet: remove spec.volumes"),
+            Self::Going => Problem { consequence: Consequence::Yield(FIRST_LOOK), ..Self::NotGone.problem() },
             Self::NotGone => Problem::yielding("waiting until the cloud has deleted the server"),
         }
     }
@@ -222,8 +232,11 @@ fn floating_ip<'a>(wanted: bool, found: &'a [FloatingIp], port: &'a PortId) -> O
 pub fn remove<'a>(observed: &'a Observed, deleted: Option<&NovaServerId>) -> Step<'a> {
     // A server in our place that says it is another object's is that object's to delete.
     if let Some(server) = observed.server.as_ref().filter(|server| server.claim != Claim::Another) {
-        let asked = server.deleting || deleted == Some(&server.id);
-        return if asked { Step::Halt(Halt::NotGone) } else { Step::DeleteServer(&server.id) };
+        return match (deleted == Some(&server.id), server.deleting) {
+            (true, true) if !server.failed => Step::Halt(Halt::Going),
+            (false, false) => Step::DeleteServer(&server.id),
+            _ => Step::Halt(Halt::NotGone),
+        };
     }
     if let Some(ip) = observed.floating_ips.iter().find(|ip| !ip.foreign) {
         return Step::DeleteFloatingIp(&ip.id);

@@ -5,6 +5,7 @@
 
 use crate::authority::PublicKey;
 use crate::metadata::{self, Owner};
+use crate::preflight;
 use crate::user_data::{self, Managed, cloud_config};
 use ipnet::Ipv4Net;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use std::net::Ipv4Addr;
 use weir_api::crd::{self, SshInjection};
 use weir_api::{Problem, labels, names};
 use weir_openstack::network::AddressPair;
+use weir_openstack::placement::Trait;
 use weir_openstack::{FlavorId, ImageId};
 
 /// What is asked for, in the cloud's words.
@@ -50,7 +52,16 @@ pub struct Creation {
     /// What cloud-init gets.
     pub user_data: Option<Vec<u8>>,
     /// The one host it may run on (PIN-1).
-    pub host: Option<String>,
+    pub host: Option<Host>,
+}
+
+/// The host that a server is pinned to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its name, or the UUID of its resource provider.
+    pub name: String,
+    /// With a check by Placement before the create, the traits that the region asks for besides the flavor's (PIN-2).
+    pub checked_for: Option<Vec<Trait>>,
 }
 
 impl fmt::Debug for Creation {
@@ -231,7 +242,7 @@ fn creation(
 }
 
 /// The host that a server is pinned to (PIN-1).
-fn host(spec: &crd::ServerSpec, region: &crd::OpenstackRegion) -> Result<Option<String>, Problem> {
+fn host(spec: &crd::ServerSpec, region: &crd::OpenstackRegion) -> Result<Option<Host>, Problem> {
     let compute = region.compute.as_ref();
     let Some(host) = spec.infrastructure_ref.as_deref().filter(|host| !host.is_empty()) else {
         let metadata = compute.and_then(|c| c.flavors.as_ref()).map_or(&[][..], |f| &f.metadata);
@@ -248,14 +259,9 @@ fn host(spec: &crd::ServerSpec, region: &crd::OpenstackRegion) -> Result<Option<
              with sshInjection ca or none",
         ));
     }
-    if compute.and_then(|c| c.placement_preflight.as_ref()).is_some_and(|preflight| preflight.enabled) {
-        // Without the check that the region asks for, a full host would turn into a failed server.
-        return Err(Problem::operator(
-            "the region asks for a placement check before a server is pinned to a host, which is not supported yet; an \
-             operator can turn placementPreflight off",
-        ));
-    }
-    Ok(Some(host.to_owned()))
+    let check = compute.and_then(|c| c.placement_preflight.as_ref()).filter(|check| check.enabled);
+    let checked_for = check.map(|check| preflight::region_traits(&check.required_traits)).transpose()?;
+    Ok(Some(Host { name: host.to_owned(), checked_for }))
 }
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! The server function: a Nova server on a Neutron port of its own, with a floating IP if asked for (SRV, SSH).
+//! The server function: a Nova server on a Neutron port of its own, with a floating IP if asked for (SRV, SSH, PIN).
 //!
 //! Invariants
 //! - Everything in the cloud is found by its name, and an existing one is used, never made again: port `server-<name>`,
@@ -23,6 +23,7 @@ mod dependencies;
 mod desired;
 mod metadata;
 mod observe;
+mod preflight;
 pub mod rebuild;
 pub mod retry;
 mod user_data;

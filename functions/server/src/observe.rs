@@ -101,6 +101,8 @@ pub struct Server {
     pub id: NovaServerId,
     /// Whose it says it is.
     pub claim: Claim,
+    /// Whether it is in ERROR.
+    pub failed: bool,
     /// Whether it is in ERROR and Nova says that it has never run. If Nova does not tell, it may have (RTY-2).
     pub never_ran: bool,
     /// Whether Nova is deleting it.
@@ -115,6 +117,7 @@ impl Server {
         Self {
             id: server.id.clone(),
             claim: metadata::claim(&server.metadata, id),
+            failed: server.status == ServerStatus::Error,
             never_ran: server.status == ServerStatus::Error && server.launched_at.is_nothing(),
             deleting: server.task_state.value().is_some_and(|task| task == "deleting" || task == "soft-deleting"),
             image: server.image.clone(),
@@ -123,7 +126,7 @@ impl Server {
 
     /// A server whose creation Nova has just accepted.
     pub fn accepted(id: NovaServerId, image: ImageRef) -> Self {
-        Self { id, claim: Claim::Ours, never_ran: false, deleting: false, image }
+        Self { id, claim: Claim::Ours, failed: false, never_ran: false, deleting: false, image }
     }
 }
 

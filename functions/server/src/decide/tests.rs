@@ -209,6 +209,10 @@ fn the_server_goes_first_and_the_rest_once_it_is_gone() {
     assert_eq!(halt(remove(&observed, Some(&"s1".into()))), Halt::NotGone);
     observed.server.as_mut().unwrap().deleting = true;
     assert_eq!(halt(remove(&observed, None)), Halt::NotGone);
+    assert_eq!(halt(remove(&observed, Some(&"s1".into()))), Halt::Going);
+    // It may be in ERROR because its deletion fails each time.
+    observed.server.as_mut().unwrap().failed = true;
+    assert_eq!(halt(remove(&observed, Some(&"s1".into()))), Halt::NotGone);
     // Deleted by this call, and another one of ours shows.
     observed.server.as_mut().unwrap().deleting = false;
     assert_eq!(remove(&observed, Some(&"s0".into())), Step::DeleteServer(&"s1".into()));
@@ -220,6 +224,14 @@ fn the_server_goes_first_and_the_rest_once_it_is_gone() {
     assert_eq!(remove(&observed, None), Step::DeletePort(&"p1".into()), "a foreign floating IP is left");
     observed.port = None;
     assert_eq!(remove(&observed, None), Step::Done);
+}
+
+/// Proves: Q-8
+#[test]
+fn a_deletion_just_begun_is_looked_at_after_a_second_and_one_under_way_after_ten() {
+    let delay = |halt: Halt| halt.problem().consequence;
+    assert_eq!(delay(Halt::Going), Consequence::Yield(std::time::Duration::from_secs(1)));
+    assert_eq!(delay(Halt::NotGone), Consequence::Yield(std::time::Duration::from_secs(10)));
 }
 
 /// Proves: SRV-10
@@ -251,6 +263,7 @@ fn only_what_the_owner_can_mend_alone_is_parked() {
         Halt::NeverRan,
         Halt::ImageDiffers,
         Halt::Volumes,
+        Halt::Going,
         Halt::NotGone,
     ];
     for halt in all {
@@ -267,6 +280,7 @@ fn any_ip() -> impl Strategy<Value = FloatingIp> {
 fn any_server() -> impl Strategy<Value = Server> {
     (0..2u8, any::<[bool; 2]>(), 0..3u8).prop_map(|(id, [never_ran, deleting], claim)| Server {
         id: format!("s{id}").as_str().into(),
+        failed: never_ran,
         claim: [Claim::Ours, Claim::Unclaimed, Claim::Another][usize::from(claim)],
         never_ran,
         deleting,

@@ -179,15 +179,34 @@ fn address_pairs_that_mean_the_same_are_the_same() {
 fn a_pinned_server_names_its_host_and_has_no_key_pair_of_the_identity() {
     let pinned = |injection: &str| json!({"infrastructureRef": "node-7", "sshInjection": injection});
     let creation = desired(&pinned("none")).unwrap().creation.unwrap();
-    assert_eq!((creation.host.as_deref(), creation.key_name), (Some("node-7"), None));
+    let host = |checked_for| Some(Host { name: "node-7".into(), checked_for });
+    assert_eq!((creation.host, creation.key_name), (host(None), None));
     assert_eq!(refusal(desired(&pinned("identityKeypair"))).consequence, Consequence::UserAction);
     assert_eq!(refusal(desired(&json!({"infrastructureRef": "node-7"}))).consequence, Consequence::UserAction);
     let flavors = json!({"flavors": {"metadata": [{"id": "f1", "pinnedOnly": true}]}});
     assert_eq!(refusal(desired_in(&region(&flavors), None, &json!({}))).consequence, Consequence::UserAction);
     assert!(desired_in(&region(&flavors), None, &pinned("none")).unwrap().creation.is_ok());
-    let preflight = json!({"placementPreflight": {"enabled": true}});
-    assert_eq!(refusal(desired_in(&region(&preflight), None, &pinned("none"))).consequence, Consequence::Operator);
-    assert!(desired_in(&region(&preflight), None, &json!({})).unwrap().creation.is_ok());
+}
+
+/// Proves: PIN-2
+#[test]
+fn only_a_pinned_server_in_a_region_that_asks_for_it_is_checked() {
+    let host = |check: Value, pinned: bool| {
+        let region = region(&json!({"placementPreflight": check}));
+        let change = if pinned { json!({"infrastructureRef": "node-7", "sshInjection": "none"}) } else { json!({}) };
+        desired_in(&region, None, &change).unwrap().creation.map(|creation| creation.host.and_then(|h| h.checked_for))
+    };
+    let traits = json!(["custom_ready", " ", "!CUSTOM_RETIRED"]);
+    assert_eq!(host(json!({"enabled": true}), true), Ok(Some(vec![])));
+    let expected = [Trait::required("CUSTOM_READY").unwrap(), Trait::forbidden("CUSTOM_RETIRED").unwrap()];
+    assert_eq!(host(json!({"enabled": true, "requiredTraits": traits}), true), Ok(Some(expected.to_vec())));
+    assert_eq!(host(json!({"enabled": true, "requiredTraits": traits}), false), Ok(None));
+    assert_eq!(host(json!({"enabled": false, "requiredTraits": traits}), true), Ok(None));
+    let wrong = json!({"enabled": true, "requiredTraits": ["A,B"]});
+    let refused = host(wrong.clone(), true).unwrap_err();
+    assert_eq!(refused.consequence, Consequence::Operator);
+    assert!(refused.message.contains("\"A,B\""), "{}", refused.message);
+    assert_eq!(host(wrong, false), Ok(None), "an unpinned server has nothing to do with it");
 }
 
 #[test]

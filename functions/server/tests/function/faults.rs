@@ -10,7 +10,7 @@ use weir_function_runtime::worker::Verdict;
 use weir_openstack_sim::{Action, Answer, Fault};
 
 /// What a cloud does wrong, by name. Each strikes one call, or a few in a row.
-fn kinds() -> Vec<(&'static str, Fault)> {
+pub fn kinds() -> Vec<(&'static str, Fault)> {
     let too_many = Answer { code: 429, body: None, headers: HashMap::from([("Retry-After".into(), "7".into())]) };
     vec![
         ("500 before the effect", Fault::status(500).times(1)),

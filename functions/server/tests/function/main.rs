@@ -6,5 +6,6 @@ mod access;
 mod converge;
 mod dependencies;
 mod faults;
+mod placement;
 mod removal;
 mod world;

@@ -7,15 +7,15 @@ use weir_api::crd;
 use weir_function_runtime::worker::Verdict;
 use weir_openstack_sim::{Config, Failure, Fault};
 
-/// Proves: SRV-9, SRV-10
+/// Proves: SRV-9, SRV-10, Q-8
 #[tokio::test]
 async fn the_server_goes_first_and_everything_and_every_reference_with_it() {
     let world = World::settled(&json!({})).await;
     world.cloud.advance(Duration::from_secs(10));
     world.cloud.clear_requests();
     world.delete::<crd::Server>(SERVER).await;
-    let verdict = world.call(SERVER).await;
-    assert!(matches!(verdict, Verdict::After { .. }), "{verdict:?}");
+    assert_eq!(world.call(SERVER).await, Verdict::After { delay: Duration::from_secs(1) }, "Nova has just begun");
+    assert_eq!(world.call(SERVER).await, Verdict::After { delay: Duration::from_secs(10) }, "and still is at it");
     assert_eq!(world.available().await.0, "Deprovisioning");
     assert_eq!(world.counts(), (1, 1, 1), "port and floating IP stay until the server is gone");
     assert!(world.holds::<crd::Network>(NETWORK).await);
@@ -43,6 +43,30 @@ async fn a_cloud_that_deletes_at_once_is_done_in_one_call() {
     world.delete::<crd::Server>(SERVER).await;
     assert_eq!(world.call(SERVER).await, Verdict::Gone);
     assert_eq!(world.counts(), (0, 0, 0));
+}
+
+/// A cloud that takes deletions and does nothing, or fails at each, is not asked every second.
+///
+/// Proves: Q-8
+#[tokio::test]
+async fn a_deletion_that_gets_nowhere_is_not_hurried() {
+    for (failed, ignored) in [(false, true), (true, false)] {
+        let world = World::start().await;
+        if failed {
+            let fault = Fault::new(weir_openstack_sim::Action::Server(Failure::Spawn)).on("POST", "/servers$");
+            world.cloud.faults().add(fault).unwrap();
+        }
+        world.create_server(&json!({})).await;
+        assert_eq!(world.call(SERVER).await, Verdict::Settled);
+        world.cloud.advance(Duration::from_secs(10));
+        world.delete::<crd::Server>(SERVER).await;
+        if ignored {
+            world.cloud.faults().add(Fault::status(204).on("DELETE", "/servers/")).unwrap();
+        }
+        assert_eq!(world.call(SERVER).await, Verdict::After { delay: Duration::from_secs(10) }, "{failed} {ignored}");
+        world.cloud.faults().clear();
+        assert_eq!(world.drive().await, Verdict::Gone);
+    }
 }
 
 /// Proves: SRV-10
