@@ -43,14 +43,34 @@ impl Session {
         key: &str,
         paging: Paging,
     ) -> Result<Vec<T>> {
-        let mut first = request;
+        let first = self.paged(request);
+        self.list_values(&first, key, paging).await?.into_iter().map(|item| decode(&first, item)).collect()
+    }
+
+    /// The same, where one item that cannot be decoded does not keep the others from being read: it is returned as it is.
+    pub(crate) async fn list_each<T: DeserializeOwned>(
+        &self,
+        request: Request,
+        key: &str,
+        paging: Paging,
+    ) -> Result<Vec<std::result::Result<T, Value>>> {
+        let first = self.paged(request);
+        let items = self.list_values(&first, key, paging).await?;
+        Ok(items.into_iter().map(|item| T::deserialize(&item).map_err(|_| item)).collect())
+    }
+
+    fn paged(&self, mut first: Request) -> Request {
         if let Some(size) = self.page_size() {
             first = first.query("limit", size.to_string());
         }
+        first
+    }
+
+    async fn list_values(&self, first: &Request, key: &str, paging: Paging) -> Result<Vec<Value>> {
         let mut restarts = 0;
         loop {
-            match self.read_list(&first, key, paging).await? {
-                Some(items) => return items.into_iter().map(|item| decode(&first, item)).collect(),
+            match self.read_list(first, key, paging).await? {
+                Some(items) => return Ok(items),
                 None if restarts < RESTARTS => restarts += 1,
                 None => {
                     return Err(first.error(Class::Inconsistent).with_detail("the list forgets its own markers"));

@@ -10,10 +10,22 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use weir_api::conditions::{self, ACTIVE, HEALTHY, Told, Truth};
 use weir_api::crd::ImageId;
 use weir_api::server::{Active, Health};
 use weir_openstack::compute::{ImageRef, Observed, PowerState, Server, ServerStatus};
+
+/// The key of a server's metadata that names its Server object, and the one that earlier releases wrote (SRV-3).
+pub const SERVER_ID: [&str; 2] = ["region:server_id", "serverID"];
+
+/// The Server object that a server in the cloud says it belongs to. `None`: it does not say; `Some(None)`: it says two
+/// things at once, and so belongs to none.
+pub fn claimed(metadata: &BTreeMap<String, String>) -> Option<Option<&str>> {
+    let mut told = SERVER_ID.iter().filter_map(|key| metadata.get(*key));
+    let first = told.next()?;
+    Some(told.all(|other| other == first).then_some(first))
+}
 
 /// Whether something is being done to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,7 +11,7 @@ pub use flavors::Flavor;
 pub use keypairs::Keypair;
 pub use quotas::QuotaSet;
 pub use server_groups::ServerGroup;
-pub use servers::{Address, Attach, Fault, FlavorRef, NewServer, Reboot, Server};
+pub use servers::{Address, Attach, Fault, FlavorRef, NewServer, Reboot, Server, Unreadable};
 pub use state::{ImageRef, Observed, PowerState, ServerStatus};
 
 use http::Method;

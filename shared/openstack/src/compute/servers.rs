@@ -123,6 +123,13 @@ impl Server {
     }
 }
 
+/// A server that is there and cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Its name, if that at least can be read.
+    pub name: Option<String>,
+}
+
 /// What a new server is attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attach {
@@ -244,6 +251,14 @@ impl Client<'_> {
     /// The project's servers.
     pub async fn servers(&self) -> Result<Vec<Server>> {
         self.session.list(request(Method::GET, "servers", &["servers", "detail"]), "servers", Paging::Links).await
+    }
+
+    /// The project's servers, each for itself: one that cannot be read does not hide the others.
+    pub async fn each_server(&self) -> Result<Vec<std::result::Result<Server, Unreadable>>> {
+        let request = request(Method::GET, "servers", &["servers", "detail"]);
+        let found = self.session.list_each::<Server>(request, "servers", Paging::Links).await?;
+        let unreadable = |item: Value| Unreadable { name: item["name"].as_str().map(str::to_owned) };
+        Ok(found.into_iter().map(|server| server.map_err(unreadable)).collect())
     }
 
     /// The project's server of exactly this name. Servers that are deleted and only still shown do not count.
