@@ -96,7 +96,8 @@ impl Index {
         }
         let (intent_changed, offer_changed, left) = match self.objects.get(&seen.node) {
             Some(entry) => {
-                let left = entry.references.iter().filter(|target| !seen.references.contains(target)).cloned().collect();
+                let left =
+                    entry.references.iter().filter(|target| !seen.references.contains(target)).cloned().collect();
                 (entry.intent != seen.intent, entry.offer != seen.offer, left)
             }
             // A new object that is of no use yet is no news to those who wait for it.

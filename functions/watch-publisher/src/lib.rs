@@ -42,7 +42,12 @@ use weir_function_runtime::queue::Queue;
 ///
 /// # Errors
 /// Only when it cannot begin, for a reason that no waiting mends: afterwards whatever is away is waited for.
-pub async fn run(client: kube::Client, queue: Queue, settings: &Settings, stop: CancellationToken) -> anyhow::Result<()> {
+pub async fn run(
+    client: kube::Client,
+    queue: Queue,
+    settings: &Settings,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
     metrics::register();
     serve(Arc::new(Publisher::new(queue)), client, settings, stop).await
 }

@@ -18,9 +18,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
+use weir_api::ObjectRef;
 use weir_function_runtime::queue::{self, Queue};
 use weir_function_runtime::telemetry::HEALTH;
-use weir_api::ObjectRef;
 use weir_messages::{Traceparent, Work};
 
 /// How many messages may wait for the stream's acknowledgement at once.
@@ -188,7 +188,9 @@ impl Publisher {
         while !stop.is_cancelled() {
             match self.queue.ensure().await {
                 Ok(()) => return Ok(()),
-                Err(error @ (queue::Error::ServerTooOld { .. } | queue::Error::Incompatible { .. })) => return Err(error.into()),
+                Err(error @ (queue::Error::ServerTooOld { .. } | queue::Error::Incompatible { .. })) => {
+                    return Err(error.into());
+                }
                 Err(error) => {
                     HEALTH.not_ready("queue", error.to_string());
                     tracing::warn!(%error, "the queue is not ready; trying again");

@@ -94,11 +94,18 @@ fn target(kind: Kind) -> String {
 }
 
 /// Makes the stream tick for `kind`, unless it does already.
-async fn schedule<I>(queue: &Queue, work: &jetstream::stream::Stream<I>, kind: Kind, every: Duration) -> anyhow::Result<()> {
+async fn schedule<I>(
+    queue: &Queue,
+    work: &jetstream::stream::Stream<I>,
+    kind: Kind,
+    every: Duration,
+) -> anyhow::Result<()> {
     let subject = format!("timer.resync.{kind}");
     let wanted = format!("@every {}s", every.as_secs());
     let last = match work.get_last_raw_message_by_subject(&subject).await {
-        Ok(message) if message.headers.get(NATS_SCHEDULE).is_some_and(|found| found.as_str() == wanted) => return Ok(()),
+        Ok(message) if message.headers.get(NATS_SCHEDULE).is_some_and(|found| found.as_str() == wanted) => {
+            return Ok(());
+        }
         Ok(message) => message.sequence,
         Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => 0,
         Err(error) => return Err(error.into()),

@@ -32,6 +32,9 @@ const PAGE: u32 = 500;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// How long a watch may take to open. Much shorter than a watch is quiet: it may have been asked for on a connection that
+/// hangs, and the next one may be as well.
+const OPENING: Duration = Duration::from_secs(15);
 /// A watch that has been open for so long is well, though nothing has happened.
 const SETTLED: Duration = Duration::from_secs(3);
 
@@ -75,12 +78,23 @@ pub async fn run(
     let resource = watched.resource();
     if watched.metadata_only() {
         let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource);
-        Watch { watched, api, bare, settings, publisher, position: None, failed: false, pause: SHORTEST_PAUSE }.follow(stop).await;
-    } else {
-        let api: Api<DynamicObject> = Api::all_with(client, &resource);
-        Watch { watched, api, bare: |object| object, settings, publisher, position: None, failed: false, pause: SHORTEST_PAUSE }
+        Watch { watched, api, bare, settings, publisher, position: None, failed: false, pause: SHORTEST_PAUSE }
             .follow(stop)
             .await;
+    } else {
+        let api: Api<DynamicObject> = Api::all_with(client, &resource);
+        Watch {
+            watched,
+            api,
+            bare: |object| object,
+            settings,
+            publisher,
+            position: None,
+            failed: false,
+            pause: SHORTEST_PAUSE,
+        }
+        .follow(stop)
+        .await;
     }
 }
 
@@ -142,7 +156,8 @@ impl<K: Clone + Debug + DeserializeOwned + Send + 'static> Watch<K> {
         self.position = Some(position.clone());
         let patience = self.settings.patience();
         let params = WatchParams::default().timeout(self.settings.watch_seconds);
-        let stream = timeout(patience, self.api.watch(&params, &position).map_err(gone)).await??;
+        let opening = self.api.watch(&params, &position).map_err(gone);
+        let stream = timeout(patience.min(OPENING), opening).await??;
         let mut stream = std::pin::pin!(stream);
         let mut settled = std::pin::pin!(sleep_until(Instant::now() + SETTLED));
         let mut is_settled = !self.failed;

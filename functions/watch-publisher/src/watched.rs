@@ -136,11 +136,8 @@ impl Watched {
 }
 
 /// Labels that link an object to those above it.
-const LINKS: [(&str, Watched); 3] = [
-    (labels::REGION, Watched::Region),
-    (labels::IDENTITY, Watched::Identity),
-    (labels::NETWORK, Watched::Network),
-];
+const LINKS: [(&str, Watched); 3] =
+    [(labels::REGION, Watched::Region), (labels::IDENTITY, Watched::Identity), (labels::NETWORK, Watched::Network)];
 
 /// One watched object by name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,6 +1,6 @@
 //! Nothing is lost, whoever is away (W-3).
 
-use crate::rig::{Ear, IDENTITY, Rig, held, id, of_kind, server, until};
+use crate::rig::{Ear, IDENTITY, Rig, held, id, of_kind, server, until, uuid};
 use serde_json::json;
 use std::sync::Arc;
 use tokio::io::copy_bidirectional;
@@ -49,7 +49,9 @@ async fn what_changes_while_nats_is_away_is_published_when_it_is_back() {
     }
     // Whether for itself or for its last network: what waits for one object is one message.
     ear.hear("the identity", |heard| heard.object.kind == Kind::Identity).await;
-    assert!(ear.heard().iter().filter(|heard| heard.object.name.starts_with('n')).all(|heard| heard.lane == Lane::Urgent));
+    assert!(
+        ear.heard().iter().filter(|heard| heard.object.name.starts_with('n')).all(|heard| heard.lane == Lane::Urgent)
+    );
     publisher.stop().await;
 }
 
@@ -59,10 +61,10 @@ async fn a_publisher_that_starts_while_nats_is_away_publishes_when_it_is_there()
     let mut rig = Rig::start().await;
     rig.nats.kill();
     let publisher = rig.publisher_with(rig.world.client.clone(), &Settings::default()).await;
-    rig.world.apply(&of_kind(Kind::Network, "n")).await;
+    rig.world.apply(&of_kind(Kind::Network, &uuid("n"))).await;
     rig.nats.restart().unwrap();
     let ear = Ear::consumer(&rig.queue().await).await;
-    ear.hear("the network", |heard| heard.object.name == "n").await;
+    ear.hear("the network", |heard| heard.object.name == uuid("n")).await;
     publisher.stop().await;
 }
 
@@ -74,7 +76,7 @@ async fn what_changes_while_no_publisher_runs_is_published_by_the_next_one() {
     let first = rig.publisher().await;
     rig.world.apply(&held(identity("goes"))).await;
     rig.world.apply(&network("last", "goes")).await;
-    rig.world.apply(&network("n", IDENTITY)).await;
+    rig.world.apply(&network(&uuid("n"), IDENTITY)).await;
     rig.world.apply(&server("waits", "n", &[], None)).await;
     rig.world.apply(&of_kind(Kind::Network, "edited")).await;
     rig.world.delete(Kind::Identity, "goes").await;
@@ -88,7 +90,7 @@ async fn what_changes_while_no_publisher_runs_is_published_by_the_next_one() {
 
     // Of the first two, the object to wake is as it was when it was published a moment ago: only what it waits for is not.
     rig.world.delete(Kind::Network, "last").await;
-    rig.available(Kind::Network, "n", "Provisioned").await;
+    rig.available(Kind::Network, &uuid("n"), "Provisioned").await;
     rig.change(Kind::Network, "edited", json!({"metadata": {"annotations": {"a": "b"}}})).await;
     rig.world.apply(&of_kind(Kind::Network, "new")).await;
     let second = rig.publisher().await;
@@ -107,7 +109,7 @@ async fn what_changes_before_a_410_in_mid_watch_is_published_after_it() {
     let publisher = rig.publisher().await;
     rig.world.apply(&held(identity("goes"))).await;
     rig.world.apply(&network("last", "goes")).await;
-    rig.world.apply(&network("n", IDENTITY)).await;
+    rig.world.apply(&network(&uuid("n"), IDENTITY)).await;
     rig.world.apply(&server("waits", "n", &[], None)).await;
     rig.world.apply(&server("waits-longer", "late", &[], None)).await;
     rig.world.apply(&of_kind(Kind::Network, "edited")).await;
@@ -124,18 +126,20 @@ async fn what_changes_before_a_410_in_mid_watch_is_published_after_it() {
     let gone = Fault::new(Action::Watch { disruption: Disruption::Gone }).resource(NETWORKS).skip(1).times(1);
     let end = Fault::new(Action::Watch { disruption: Disruption::End { after_ms: 0 } });
     faults.add(end.resource(NETWORKS).times(1)).unwrap();
-    until("the watch to have been refused", || faults.list().iter().any(|fault| fault.id == refused && fault.strikes > 0))
-        .await;
+    until("the watch to have been refused", || {
+        faults.list().iter().any(|fault| fault.id == refused && fault.strikes > 0)
+    })
+    .await;
     ear.forget();
     rig.world.delete(Kind::Network, "last").await;
-    rig.available(Kind::Network, "n", "Provisioned").await;
+    rig.available(Kind::Network, &uuid("n"), "Provisioned").await;
     rig.change(Kind::Network, "edited", json!({"metadata": {"annotations": {"a": "b"}}})).await;
-    rig.world.apply(&network("late", IDENTITY)).await;
-    rig.available(Kind::Network, "late", "Provisioned").await;
+    rig.world.apply(&network(&uuid("late"), IDENTITY)).await;
+    rig.available(Kind::Network, &uuid("late"), "Provisioned").await;
     let gone = faults.add(Fault { skip: 0, ..gone }).unwrap();
     faults.remove(refused);
 
-    for name in ["goes", "waits", "waits-longer", "edited", "late"] {
+    for name in ["goes", "waits", "waits-longer", "edited", &uuid("late")] {
         let heard = ear.hear(name, |heard| heard.object.name == name).await;
         assert_eq!(heard.lane, Lane::Routine, "{heard:?}");
     }

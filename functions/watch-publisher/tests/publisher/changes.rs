@@ -1,6 +1,6 @@
 //! Which changes are published, how, and how often (W-1, W-2, W-4).
 
-use crate::rig::{Ear, IDENTITY, Rig, held, id, of_kind, server};
+use crate::rig::{Ear, IDENTITY, Rig, held, id, of_kind, server, uuid};
 use serde_json::json;
 use weir_api::Kind;
 use weir_harness::World;
@@ -77,9 +77,10 @@ async fn what_is_there_when_a_publisher_starts_is_routine_and_published_once() {
     let rig = Rig::start().await;
     rig.world.apply(&identity(IDENTITY)).await;
     for n in 0..20 {
-        rig.world.apply(&network(&format!("n{n}"), IDENTITY)).await;
-        rig.world.apply(&server(&format!("s{n}"), &format!("n{n}"), &[], None)).await;
-        rig.available(Kind::Network, &format!("n{n}"), "Provisioned").await;
+        let word = format!("n{n}");
+        rig.world.apply(&network(&uuid(&word), IDENTITY)).await;
+        rig.world.apply(&server(&format!("s{n}"), &word, &[], None)).await;
+        rig.available(Kind::Network, &uuid(&word), "Provisioned").await;
     }
     let ear = Ear::consumer(&rig.queue().await).await;
     let publisher = rig.publisher().await;
@@ -106,12 +107,12 @@ async fn a_second_publisher_doubles_the_publications_and_none_of_the_calls() {
     wire.forget();
     calls.forget();
 
-    rig.world.apply(&network("shared", IDENTITY)).await;
+    rig.world.apply(&network(&uuid("shared"), IDENTITY)).await;
     for n in 0..OBJECTS {
         rig.world.apply(&server(&format!("s{n}"), "shared", &[], None)).await;
     }
     wire.until("both publishers", |heard| heard.len() >= 2 * (OBJECTS + 1)).await;
-    rig.available(Kind::Network, "shared", "Provisioned").await;
+    rig.available(Kind::Network, &uuid("shared"), "Provisioned").await;
     wire.until("both publishers", |heard| heard.len() >= 2 * (2 * OBJECTS + 1)).await;
     let tally = calls
         .until("the calls", |heard| heard.iter().filter(|heard| heard.cause == Cause::Dependency).count() >= OBJECTS)

@@ -42,7 +42,9 @@ async fn each_tick_has_everything_looked_at_once_by_whichever_publisher_takes_it
     }
     // An object's own timer is not moved by a resync.
     let own = ObjectRef::new(Kind::Network, World::NAMESPACE, "n0");
-    timer::set(&queue, Work::new(own.clone(), Cause::Requeued), Lane::Routine, Duration::from_secs(3600), None).await.unwrap();
+    timer::set(&queue, Work::new(own.clone(), Cause::Requeued), Lane::Routine, Duration::from_secs(3600), None)
+        .await
+        .unwrap();
     let timer = stored(&queue, &subject::timer(&own).unwrap()).await.unwrap();
 
     let settings = Settings { resync_seconds: 5, ..Settings::default() };

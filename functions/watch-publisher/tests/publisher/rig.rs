@@ -62,8 +62,7 @@ impl Rig {
         let publisher = Arc::new(Publisher::new(self.connect().await));
         let stop = CancellationToken::new();
         let (inner, settings, stopped) = (publisher.clone(), settings.clone(), stop.clone());
-        let task =
-            tokio::spawn(async move { weir_watch_publisher::serve(inner, client, &settings, stopped).await });
+        let task = tokio::spawn(async move { weir_watch_publisher::serve(inner, client, &settings, stopped).await });
         Running { publisher, stop, task }
     }
 
@@ -102,16 +101,22 @@ pub fn of_kind(kind: Kind, name: &str) -> Value {
     }
 }
 
-/// A Server of the tests' identity.
+/// The name of what servers refer to by UUID, from a word of up to six letters.
+pub fn uuid(word: &str) -> String {
+    let digits: String = word.bytes().map(|byte| format!("{byte:02x}")).collect();
+    format!("00000000-0000-4000-8000-{digits:0>12}")
+}
+
+/// A Server of the tests' identity, with network and groups by their words.
 pub fn server(name: &str, network: &str, groups: &[&str], authority: Option<&str>) -> Value {
     object(Kind::Server, name, &links(IDENTITY), server_spec(network, groups, authority))
 }
 
 fn server_spec(network: &str, groups: &[&str], authority: Option<&str>) -> Value {
-    let groups: Vec<Value> = groups.iter().map(|id| json!({"id": id})).collect();
+    let groups: Vec<Value> = groups.iter().map(|word| json!({"id": uuid(word)})).collect();
     let mut spec = json!({
         "flavorID": "3f2504e0-4f89-41d3-9a0c-0305e82c3301", "image": {"id": "3f2504e0-4f89-41d3-9a0c-0305e82c3302"},
-        "networks": [{"id": network}], "securityGroups": groups,
+        "networks": [{"id": uuid(network)}], "securityGroups": groups,
     });
     if let Some(authority) = authority {
         spec["sshCertificateAuthorityID"] = json!(authority);
@@ -202,7 +207,8 @@ impl Ear {
     /// Takes all work off the queue as soon as it is stored.
     pub async fn consumer(queue: &Queue) -> Self {
         let stream = queue.jetstream().get_stream(WORK).await.unwrap();
-        let filters = Lane::ALL.iter().flat_map(|lane| Kind::ALL.iter().map(move |kind| format!("work.{lane}.{kind}.>")));
+        let filters =
+            Lane::ALL.iter().flat_map(|lane| Kind::ALL.iter().map(move |kind| format!("work.{lane}.{kind}.>")));
         let config = pull::Config {
             durable_name: Some("ear".to_owned()),
             ack_policy: AckPolicy::Explicit,
