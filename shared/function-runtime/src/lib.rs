@@ -15,6 +15,7 @@
 pub mod function;
 pub mod gate;
 pub mod kubernetes;
+pub mod lambda;
 pub mod lease;
 pub mod queue;
 pub mod reconcile;

@@ -1,7 +1,7 @@
 //! The process of a function: settings, telemetry, connections, worker, until it is told to stop.
 
 use crate::reconcile::Reconciler;
-use crate::{Function, queue, settings, telemetry, worker};
+use crate::{Function, lambda, queue, settings, telemetry, worker};
 use clap::Parser;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,10 +10,15 @@ use weir_provider::Provider;
 
 /// Runs `function` as this process until SIGTERM or SIGINT. This is all of a function's `main`.
 ///
+/// Started by Lambda, the process takes invocations; otherwise it takes work off NATS (L-1).
+///
 /// The exit code is 0 after a stop that was asked for, and 1 when the process could not start; what is wrong is then
 /// on standard error.
 pub fn main<F: Function>(function: F) -> ExitCode {
     start(|stop| async move {
+        if lambda::is_here() {
+            return lambda::run(function, stop).await;
+        }
         let settings = settings::Settings::parse();
         telemetry::init(&settings)?;
         let client = kubernetes_client().await?;

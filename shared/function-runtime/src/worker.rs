@@ -40,8 +40,9 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Looks at the object of `call`, does what can be done now, writes status, and says what is to happen next.
     ///
-    /// It asks `call.lease` before every write, and is done with the cloud by `call.deadline`. It may be ended at any await: when its lease is lost, when its time is
-    /// up, when the process has to stop. A panic counts as [`Verdict::Retry`].
+    /// It asks `call.lease` before every write, and is done with the cloud by `call.deadline`. It may be ended at any
+    /// await: when its lease is lost, when its time is up, when the process has to stop. A panic counts as
+    /// [`Verdict::Retry`].
     fn handle<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Verdict>;
 }
 
