@@ -1,6 +1,8 @@
 //! What a function is, and what it is given.
 
 use crate::gate::{Gate, GatedTransport};
+use crate::record::replay::Player;
+use crate::record::tape::Tape;
 use crate::worker::Call;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::NamespaceResourceScope;
@@ -99,21 +101,48 @@ pub struct Scope {
     kubernetes: kube::Client,
     provider: Arc<Provider>,
     gate: Arc<dyn Gate>,
+    layers: Layers,
+}
+
+/// What stands between a call and the world, besides the gate.
+#[derive(Clone, Default)]
+pub(crate) struct Layers {
+    /// Takes down what is said.
+    pub(crate) tape: Option<Arc<Tape>>,
+    /// Answers in place of the world.
+    pub(crate) player: Option<Arc<Player>>,
 }
 
 impl Scope {
     /// The scope of a call.
     pub fn new(call: &Call, client: &kube::Client, provider: Arc<Provider>) -> Self {
+        Self::layered(call, client, provider, Layers::default())
+    }
+
+    /// The scope of a call, with layers around its clients. The tape is outside the gate: what the gate withholds is
+    /// part of what happened.
+    pub(crate) fn layered(call: &Call, client: &kube::Client, provider: Arc<Provider>, layers: Layers) -> Self {
         let gate = |until| Arc::new(crate::gate::CallGate::new(call.lease.clone(), until)) as Arc<dyn Gate>;
+        // Open for longer than the cloud's: what has been done by the deadline is yet to be written down.
+        let client = crate::gate::kubernetes(client, gate(call.end));
         Self {
             id: call.id,
             traceparent: call.traceparent.to_string(),
             namespace: call.work.object.namespace.clone(),
-            // Open for longer than the cloud's: what has been done by the deadline is yet to be written down.
-            kubernetes: crate::gate::kubernetes(client, gate(call.end)),
+            kubernetes: layers.tape.as_ref().map_or_else(|| client.clone(), |tape| tape.kubernetes(&client)),
             provider,
             gate: gate(call.deadline),
+            layers,
         }
+    }
+
+    /// Now. A function that looks at the clock does so here, so that a replay of its call sees the same.
+    pub fn now(&self) -> jiff::Timestamp {
+        let now = self.layers.player.as_ref().map_or_else(jiff::Timestamp::now, |player| player.now());
+        if let Some(tape) = &self.layers.tape {
+            tape.clock(now);
+        }
+        now
     }
 
     /// The call's correlation ID: also the request ID that clouds log.
@@ -177,7 +206,9 @@ impl Scope {
     }
 
     fn gated(&self, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
-        Arc::new(GatedTransport::new(inner, self.gate.clone()))
+        let inner = self.layers.player.as_ref().map_or(inner, Player::openstack);
+        let gated: Arc<dyn Transport> = Arc::new(GatedTransport::new(inner, self.gate.clone()));
+        self.layers.tape.as_ref().map_or_else(|| gated.clone(), |tape| tape.openstack(gated.clone()))
     }
 
     /// The identity that an object's label names, ready to be worked in: realised, and not going away (SRV-4).

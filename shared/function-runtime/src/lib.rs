@@ -19,6 +19,7 @@ pub mod lambda;
 pub mod lease;
 pub mod queue;
 pub mod reconcile;
+pub mod record;
 pub mod run;
 pub mod settings;
 pub mod telemetry;

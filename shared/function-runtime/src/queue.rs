@@ -37,6 +37,12 @@ pub use sweep::Swept;
 pub const WORK: &str = "WORK";
 /// The stream of dead letters.
 pub const DEAD: &str = "DEAD";
+/// The stream of recorded calls.
+pub const TRACES: &str = "TRACES";
+/// The stream of past events: whatever was published as work.
+pub const EVENTS: &str = "EVENTS";
+/// The stream of what the front door was asked.
+pub const REQUESTS: &str = "REQUESTS";
 /// The bucket of leases.
 pub const LEASES: &str = "LEASES";
 /// The stream behind the bucket of leases.
@@ -147,12 +153,22 @@ struct Inner {
     jetstream: jetstream::Context,
     connection: watch::Receiver<Connection>,
     name: String,
-    replicas: u8,
+    limits: Limits,
     wanted_lease_ttl: Duration,
     /// Milliseconds; see [`Queue::lease_ttl`].
     lease_ttl: AtomicU64,
     /// By how many microseconds the server's clock is ahead of this machine's.
     clock_offset: AtomicI64,
+}
+
+/// What streams begin with.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    replicas: u8,
+    /// How long the past is kept.
+    age: Duration,
+    /// How much of it.
+    bytes: u64,
 }
 
 /// Connects to the queue. Returns at once; if NATS is away, the connection is sought in the background for ever.
@@ -214,7 +230,11 @@ async fn open(settings: &Settings, patient: bool) -> Result<Queue, Error> {
             jetstream,
             connection,
             name,
-            replicas: nats.replicas,
+            limits: Limits {
+                replicas: nats.replicas,
+                age: settings.record.age,
+                bytes: u64::from(settings.record.size) << 20,
+            },
             wanted_lease_ttl: nats.lease_ttl,
             lease_ttl: AtomicU64::new(millis(nats.lease_ttl)),
             clock_offset: AtomicI64::new(0),

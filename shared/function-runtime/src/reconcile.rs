@@ -13,8 +13,11 @@
 //! Caveat: several conflicts in a row end the call; it comes back after a second, so that a writer gone wild costs a
 //! delay and no spinning.
 
-use crate::function::{Function, Object, Scope};
+use crate::function::{Function, Layers, Object, Scope};
 use crate::kubernetes;
+use crate::record::Recorder;
+use crate::record::replay::Player;
+use crate::record::tape::Tape;
 use crate::worker::{Call, Handler, Verdict};
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -35,25 +38,69 @@ pub struct Reconciler<F> {
     function: F,
     client: kube::Client,
     provider: Arc<Provider>,
+    recorder: Recorder,
+    /// Answers in place of the world, and the step at which it stops.
+    played: Option<(Arc<Player>, Option<String>)>,
 }
 
 impl<F: Function> Reconciler<F> {
     /// A reconciler that reads and writes objects through `client`.
     pub fn new(function: F, client: kube::Client, provider: Arc<Provider>) -> Self {
-        Self { function, client, provider }
+        Self { function, client, provider, recorder: Recorder::off(), played: None }
+    }
+
+    /// The same, with its calls recorded by `recorder`.
+    #[must_use]
+    pub fn recorded(mut self, recorder: Recorder) -> Self {
+        self.recorder = recorder;
+        self
+    }
+
+    /// The same, answered by a player in place of the world.
+    pub(crate) fn played(mut self, player: Arc<Player>, until: Option<String>) -> Self {
+        self.played = Some((player, until));
+        self
     }
 
     async fn call(&self, call: &Call) -> Verdict {
-        let scope = Scope::new(call, &self.client, self.provider.clone());
-        let verdict = self.passes(call, &scope).await;
+        let (player, until) = self.played.clone().unzip();
+        let Some(recording) = self.recorder.begin(call, until.flatten()) else {
+            return self.called(call, Layers { player, tape: None }).await;
+        };
+        let tape = recording.tape.clone();
+        let layers = Layers { player: player.clone(), tape: Some(tape.clone()) };
+        let verdict = tokio::select! {
+            // First, so that nothing is done that lies after the step.
+            biased;
+            () = tape.reached() => None,
+            verdict = tape.clone().during(self.called(call, layers)) => Some(verdict),
+        };
+        let Some(verdict) = verdict else {
+            if let Some(player) = player {
+                player.stop();
+            }
+            return Verdict::Abandoned;
+        };
+        recording.finish(verdict);
+        verdict
+    }
+
+    async fn called(&self, call: &Call, layers: Layers) -> Verdict {
+        let tape = layers.tape.clone();
+        let scope = Scope::layered(call, &self.client, self.provider.clone(), layers);
+        let verdict = self.passes(call, &scope, tape.as_deref()).await;
         // Whatever it came to: a call that lost its lease has nothing more to say, its successor has.
         if call.lease.check().is_err() { Verdict::Abandoned } else { verdict }
     }
 
-    async fn passes(&self, call: &Call, scope: &Scope) -> Verdict {
+    async fn passes(&self, call: &Call, scope: &Scope, tape: Option<&Tape>) -> Verdict {
         for _ in 0..REREADS {
-            match self.pass(call, scope).await {
-                Ok(verdict) => return verdict,
+            let passed = self.pass(call, scope).await;
+            if let Some(tape) = tape {
+                tape.problem(passed.as_ref().map_or_else(Some, |(_, problem)| problem.as_ref()));
+            }
+            match passed {
+                Ok((verdict, _)) => return verdict,
                 Err(problem) if problem.consequence == Consequence::Reread => {
                     tracing::debug!(%problem, "reading again");
                 }
@@ -66,21 +113,22 @@ impl<F: Function> Reconciler<F> {
         Verdict::After { delay: Duration::from_secs(1) }
     }
 
-    async fn pass(&self, call: &Call, scope: &Scope) -> Result<Verdict, Problem> {
+    /// One pass: the verdict, and what stood in the way, if anything did.
+    async fn pass(&self, call: &Call, scope: &Scope) -> Result<(Verdict, Option<Problem>), Problem> {
         let api: Api<F::Object> = scope.api();
         let Some(mut object) = scope.get::<F::Object>(&call.work.object.name).await? else {
-            return Ok(Verdict::Gone);
+            return Ok((Verdict::Gone, None));
         };
         let deleting = object.meta().deletion_timestamp.is_some();
         let held = object.finalizers().iter().any(|f| f == labels::FINALIZER);
         if deleting && !held {
-            return Ok(Verdict::Gone);
+            return Ok((Verdict::Gone, None));
         }
         if object.paused() {
             let mut status = object.status().cloned().unwrap_or_default();
-            pause(&mut status, &object, deleting);
+            pause(&mut status, &object, deleting, now(scope));
             write(&api, &object, &status).await?;
-            return Ok(Verdict::Parked);
+            return Ok((Verdict::Parked, None));
         }
         if !deleting && let Some(stored) = kubernetes::take_hold(&api, &object, F::FINALIZER).await? {
             object = stored;
@@ -102,13 +150,13 @@ impl<F: Function> Reconciler<F> {
             Ok(()) if deleting => {
                 kubernetes::set_finalizer(&api, &object, labels::FINALIZER, false).await?;
                 tracing::info!("released");
-                Ok(Verdict::Gone)
+                Ok((Verdict::Gone, None))
             }
             Ok(()) => {
-                tell(&mut status, &object, true, Reason::Provisioned, "provisioned".to_owned());
+                tell(&mut status, &object, true, Reason::Provisioned, "provisioned".to_owned(), now(scope));
                 let wrote = write(&api, &object, &status).await?;
                 tracing::info!(wrote, "settled");
-                Ok(Verdict::Settled)
+                Ok((Verdict::Settled, None))
             }
             Err(problem) if problem.consequence == Consequence::Reread => Err(problem),
             Err(problem) => {
@@ -116,9 +164,10 @@ impl<F: Function> Reconciler<F> {
                     Consequence::Yield(_) | Consequence::Await => tracing::info!(%problem, "not yet"),
                     _ => tracing::warn!(%problem, "failed"),
                 }
-                tell(&mut status, &object, false, problem.shown_reason(deleting), problem.message.clone());
+                let reason = problem.shown_reason(deleting);
+                tell(&mut status, &object, false, reason, problem.message.clone(), now(scope));
                 write(&api, &object, &status).await?;
-                Ok(verdict_of(&problem))
+                Ok((verdict_of(&problem), Some(problem)))
             }
         }
     }
@@ -131,6 +180,10 @@ impl<F: Function> Handler for Reconciler<F> {
 
     fn handle<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Verdict> {
         Box::pin(self.call(call))
+    }
+
+    fn flush(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.recorder.flush())
     }
 }
 
@@ -184,23 +237,27 @@ fn list(items: &[&str]) -> String {
     }
 }
 
-fn tell<K: Object>(status: &mut K::Status, object: &K, available: bool, reason: Reason, message: String) {
+fn now(scope: &Scope) -> Time {
+    Time(scope.now())
+}
+
+fn tell<K: Object>(status: &mut K::Status, object: &K, available: bool, reason: Reason, message: String, now: Time) {
     let observed_generation = object.meta().generation;
     let news = News { kind: conditions::AVAILABLE, status: available, reason, message, observed_generation };
-    conditions::set(K::conditions_mut(status), news, Time(k8s_openapi::jiff::Timestamp::now()));
+    conditions::set(K::conditions_mut(status), &news, now);
     K::observe_generation(status, observed_generation);
 }
 
 /// Says that an object is paused, leaving `status` and `reason` as they are: what waits for a paused network that works
 /// may go on using it.
-fn pause<K: Object>(status: &mut K::Status, object: &K, deleting: bool) {
+fn pause<K: Object>(status: &mut K::Status, object: &K, deleting: bool, now: Time) {
     let conditions = K::conditions_mut(status);
     let (available, reason) = match conditions::get(conditions, conditions::AVAILABLE) {
         _ if deleting => (false, Reason::Deprovisioning),
         Some(old) if old.status == "True" => (true, Reason::Provisioned),
         _ => (false, Reason::Unknown),
     };
-    tell(status, object, available, reason, "paused: nothing is done until spec.pause is removed".to_owned());
+    tell(status, object, available, reason, "paused: nothing is done until spec.pause is removed".to_owned(), now);
 }
 
 async fn write<K: Object>(api: &Api<K>, object: &K, status: &K::Status) -> Result<bool, Problem> {

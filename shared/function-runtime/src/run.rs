@@ -1,6 +1,7 @@
 //! The process of a function: settings, telemetry, connections, worker, until it is told to stop.
 
 use crate::reconcile::Reconciler;
+use crate::record::Recorder;
 use crate::{Function, lambda, queue, settings, telemetry, worker};
 use clap::Parser;
 use std::process::ExitCode;
@@ -23,7 +24,8 @@ pub fn main<F: Function>(function: F) -> ExitCode {
         telemetry::init(&settings)?;
         let client = kubernetes_client().await?;
         let queue = queue::connect(&settings).await?;
-        let handler = Arc::new(Reconciler::new(function, client, Arc::new(Provider::default())));
+        let reconciler = Reconciler::new(function, client, Arc::new(Provider::default()));
+        let handler = Arc::new(reconciler.recorded(Recorder::of(&settings, &queue)));
         worker::run(handler, queue, &settings, stop).await
     })
 }

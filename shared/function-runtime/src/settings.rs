@@ -21,6 +21,9 @@ pub struct Settings {
     /// How work is taken.
     #[command(flatten)]
     pub worker: Worker,
+    /// Which calls are recorded.
+    #[command(flatten)]
+    pub record: Record,
     /// What is told about it.
     #[command(flatten)]
     pub telemetry: Telemetry,
@@ -112,6 +115,23 @@ pub struct Worker {
     /// How soon to look again at an object that waits for an event, in case the event never comes.
     #[arg(long, env = "WEIR_SAFETY_NET", default_value = "5m", value_parser = |s: &str| duration(s, 1.0, 86_400.0), value_name = "DURATION")]
     pub safety_net: Duration,
+}
+
+/// Which calls are recorded, and how much of the past is kept.
+///
+/// The limits count when the streams are made; streams that exist keep what they have.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Recording")]
+pub struct Record {
+    /// Which calls are recorded: off, errors, sampled:<share>, as in sampled:0.1, or all. Recordings hold no secrets.
+    #[arg(long = "record", env = "WEIR_RECORD", default_value = "errors", value_name = "MODE")]
+    pub mode: crate::record::Mode,
+    /// How long recordings, events and requests are kept.
+    #[arg(long = "record-age", env = "WEIR_RECORD_AGE", default_value = "72h", value_parser = |s: &str| duration(s, 60.0, 31_536_000.0), value_name = "DURATION")]
+    pub age: Duration,
+    /// How many MiB of recordings are kept, and at most half of that of events, and of requests. The oldest go first.
+    #[arg(long = "record-size", env = "WEIR_RECORD_SIZE", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1_048_576), value_name = "MIB")]
+    pub size: u32,
 }
 
 /// What is told about the process.
@@ -300,6 +320,7 @@ mod tests {
             (["--lease-ttl", "6m"], "between"),
             (["--concurrency", "0"], "1..=4096"),
             (["--nats-replicas", "6"], "1..=5"),
+            (["--record", "some"], "sampled:<share>"),
             (["--metrics", "nowhere"], "--metrics"),
             (["--name", "a b"], "without blanks"),
         ] {

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 pub use serve::serve;
 
@@ -18,13 +20,15 @@ pub fn init(settings: &Settings) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(&settings.telemetry.log).with_context(|| {
         format!("--log {:?} is no filter, as in info,weir_function_runtime=debug", settings.telemetry.log)
     })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let begun = match settings.telemetry.log_format {
+    let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let log = match settings.telemetry.log_format {
         LogFormat::Human => {
-            builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).with_target(false).try_init()
+            log.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).with_target(false).boxed()
         }
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        LogFormat::Json => log.json().flatten_event(true).boxed(),
     };
+    // Steps are heard whatever is shown of the log.
+    let begun = tracing_subscriber::registry().with(log.with_filter(filter)).with(crate::record::tap()).try_init();
     begun.map_err(|error| anyhow::anyhow!("cannot begin to log: {error}"))
 }
 

@@ -44,6 +44,11 @@ pub trait Handler: Send + Sync + 'static {
     /// await: when its lease is lost, when its time is up, when the process has to stop. A panic counts as
     /// [`Verdict::Retry`].
     fn handle<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Verdict>;
+
+    /// Brings what it has kept back to where it belongs. Awaited before the process lets go of the queue.
+    fn flush(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// One look at one object.

@@ -13,9 +13,9 @@ use std::time::Duration;
 use async_nats::jetstream::context::RequestErrorKind;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use weir_messages::subject;
+use weir_messages::{recording, subject};
 
-use super::{DEAD, Error, LEASES_STREAM, Queue, WORK, millis};
+use super::{DEAD, EVENTS, Error, LEASES_STREAM, Limits, Queue, REQUESTS, TRACES, WORK, millis};
 
 /// The features that Weir cannot do without, oldest first, and the first server to have each.
 const FEATURES: [(&str, (u64, u64), &str); 2] = [
@@ -39,10 +39,26 @@ struct Spec {
     /// What Weir depends on and no update can change.
     fixed: &'static [(&'static str, &'static str)],
     subjects: &'static [&'static str],
+    /// Work goes on without it, if the account may not have it or the server has no room.
+    optional: bool,
 }
 
-fn specs(replicas: u8, lease_ttl: Duration) -> [Spec; 3] {
+fn specs(limits: Limits, lease_ttl: Duration) -> [Spec; 6] {
+    let replicas = limits.replicas;
     let lease_nanos = millis(lease_ttl).saturating_mul(1_000_000);
+    // The past, bounded in age and size; the oldest goes first.
+    let past = |name, description: &str, bytes: u64, subjects| Spec {
+        name,
+        initial: json!({
+            "description": description, "storage": "file", "num_replicas": replicas, "max_consumers": -1, "max_msgs": -1,
+            "max_age": millis(limits.age).saturating_mul(1_000_000), "max_bytes": bytes, "compression": "s2",
+            "duplicate_window": (120 * NANOS_PER_SECOND).min(millis(limits.age).saturating_mul(1_000_000)), "allow_direct": true
+        }),
+        required: json!({ "discard": "old" }),
+        fixed: &[("retention", "limits")],
+        subjects,
+        optional: true,
+    };
     [
         Spec {
             name: WORK,
@@ -51,9 +67,14 @@ fn specs(replicas: u8, lease_ttl: Duration) -> [Spec; 3] {
                 "storage": "file", "num_replicas": replicas, "duplicate_window": 120 * NANOS_PER_SECOND, "max_consumers": -1,
                 "max_msgs": -1, "max_bytes": -1, "max_age": 0, "allow_direct": true
             }),
-            required: json!({ "max_msgs_per_subject": 1, "discard": "old", "allow_msg_schedules": true }),
+            required: json!({
+                "max_msgs_per_subject": 1, "discard": "old", "allow_msg_schedules": true,
+                // Whoever publishes, and timers too: what is taken here is seen by the stream of events.
+                "republish": { "src": subject::ALL_WORK, "dest": format!("{}{}", recording::EVENT, subject::ALL_WORK) }
+            }),
             fixed: &[("retention", "workqueue")],
             subjects: &[subject::ALL_WORK, subject::ALL_TIMERS],
+            optional: false,
         },
         Spec {
             name: LEASES_STREAM,
@@ -67,6 +88,7 @@ fn specs(replicas: u8, lease_ttl: Duration) -> [Spec; 3] {
             required: json!({ "max_msgs_per_subject": 1, "discard": "new", "allow_rollup_hdrs": true, "deny_purge": false }),
             fixed: &[("retention", "limits")],
             subjects: &["$KV.LEASES.>"],
+            optional: false,
         },
         Spec {
             name: DEAD,
@@ -79,7 +101,11 @@ fn specs(replicas: u8, lease_ttl: Duration) -> [Spec; 3] {
             required: json!({ "discard": "old" }),
             fixed: &[("retention", "limits")],
             subjects: &[subject::ALL_DEAD],
+            optional: false,
         },
+        past(TRACES, "Weir: recorded calls, without secrets", limits.bytes, &[recording::ALL]),
+        past(EVENTS, "Weir: work as it was published", limits.bytes / 2, &[recording::ALL_EVENTS]),
+        past(REQUESTS, "Weir: what the front door was asked", limits.bytes / 2, &[recording::ALL_REQUESTS]),
     ]
 }
 
@@ -90,8 +116,14 @@ impl Queue {
             return Err(Error::Disconnected);
         }
         check_version(&self.inner.client.server_info().version)?;
-        for spec in specs(self.inner.replicas, self.inner.wanted_lease_ttl) {
-            let stream = self.ensure_stream(&spec).await?;
+        for spec in specs(self.inner.limits, self.inner.wanted_lease_ttl) {
+            let stream = match self.ensure_stream(&spec).await {
+                Err(error) if spec.optional => {
+                    tracing::warn!(%error, stream = spec.name, "there is no such stream; nothing is kept in it");
+                    continue;
+                }
+                other => other?,
+            };
             if spec.name == LEASES_STREAM {
                 self.adopt_lease_ttl(&stream)?;
             }
@@ -268,6 +300,21 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    fn limits() -> Limits {
+        Limits { replicas: 1, age: Duration::from_secs(3600), bytes: 1 << 20 }
+    }
+
+    /// Proves: R-7
+    #[test]
+    fn what_is_kept_of_the_past_is_bounded_in_age_and_size() {
+        for spec in specs(limits(), Duration::from_secs(10)).iter().filter(|spec| spec.optional) {
+            let config = new_config(spec);
+            assert!(config["max_bytes"].as_u64().is_some_and(|bytes| (1..=1 << 20).contains(&bytes)), "{config}");
+            assert_eq!(config["max_age"], 3600 * NANOS_PER_SECOND, "{config}");
+            assert_eq!(config["discard"], "old");
+        }
+    }
+
     /// Proves: Q-1
     #[test]
     fn a_server_too_old_is_refused_by_feature_and_version() {
@@ -284,7 +331,7 @@ mod tests {
     /// Proves: Q-1
     #[test]
     fn an_update_keeps_what_the_operator_and_later_servers_have_set() {
-        let [work, ..] = specs(1, Duration::from_secs(10));
+        let [work, ..] = specs(limits(), Duration::from_secs(10));
         let mut existing = new_config(&work).as_object().unwrap().clone();
         existing.insert("num_replicas".to_owned(), 3.into());
         existing.insert("max_bytes".to_owned(), 12345.into());

@@ -64,6 +64,7 @@ pub async fn run_with(
         telemetry::serve(address, serving).await?;
     }
     let kind = handler.kind();
+    let its_handler = handler.clone();
     let context = Arc::new(Context {
         caller: Caller {
             handler,
@@ -94,6 +95,7 @@ pub async fn run_with(
         context,
     };
     let result = worker.run(stop).await;
+    its_handler.flush().await;
     queue.close().await;
     result
 }

@@ -1,0 +1,141 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+use super::*;
+use serde_json::json;
+
+const PASSWORD: &str = "correct-horse-battery";
+const USER_DATA: &str = "#cloud-config\nchpasswd: {list: 'root:staple-42'}\n";
+
+fn key_pem() -> (String, String) {
+    let pair = ssh_key::private::Ed25519Keypair::from_seed(&[7; 32]);
+    let key = PrivateKey::new(pair.into(), "weir").unwrap();
+    (key.to_openssh(LineEnding::LF).unwrap().to_string(), key.public_key().to_openssh().unwrap())
+}
+
+fn redacted(url: &str, value: &Value) -> Value {
+    let mut secrets = Secrets::new(Key([1; 32]));
+    let bytes = Bytes::from(value.to_string());
+    secrets.learn(url, &bytes);
+    match secrets.body(url, &bytes) {
+        Some(Body::Json(value)) => value,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Every form in which `secret` could stand somewhere.
+fn must_not_hold(text: &str, secret: &str) {
+    assert!(!text.contains(secret), "{secret:?} in {text}");
+    for offset in 0..3 {
+        let padded = [&b"xxx"[..offset], secret.as_bytes()].concat();
+        let encoded = STANDARD.encode(padded);
+        // What is the same whatever comes before and after.
+        let (from, to) = (if offset == 0 { 0 } else { 4 }, encoded.trim_end_matches('=').len() - 2);
+        assert!(!text.contains(&encoded[from..to]), "{secret:?} in base64 in {text}");
+    }
+}
+
+/// Proves: R-2
+#[test]
+fn secrets_go_wherever_they_stand() {
+    let (pem, public) = key_pem();
+    let encoded = |text: &str| STANDARD.encode(text);
+    let clouds = format!("clouds:\n  cloud:\n    auth:\n      application_credential_secret: {PASSWORD}\n");
+    let nested = json!({"spec": {"userData": encoded(USER_DATA)}, "password": PASSWORD}).to_string();
+    let value = json!({
+        "auth": {"identity": {"password": {"user": {"id": "u", "password": PASSWORD}}}},
+        "applicationCredentialSecret": PASSWORD,
+        "cloudConfig": encoded(&clouds),
+        "sshPrivateKey": encoded(&pem),
+        "inText": format!("the key is {pem} and the password '{PASSWORD}'"),
+        "metadata": {"annotations": {"last-applied": nested, "basic": format!("Basic {}", encoded(&format!("me:{PASSWORD}")))}},
+        "OS-EXT-SRV-ATTR:user_data": encoded(USER_DATA),
+        "error": format!("Invalid input: {{'adminPass': 'Tr0ub4dor', 'x': '{PASSWORD}'}}"),
+        "list": [{"credentials": ["one-secret", {"token": "two-secret"}]}],
+        "twice": encoded(&encoded(&format!("x {PASSWORD}"))),
+        "public_key": public,
+    });
+    let text = redacted("/x", &value).to_string();
+    for secret in [PASSWORD, "staple-42", "Tr0ub4dor", "one-secret", "two-secret", &pem, public.trim(), pem.lines().nth(3).unwrap()] {
+        must_not_hold(&text, secret);
+    }
+}
+
+/// Proves: R-2
+#[test]
+fn nothing_of_a_kubernetes_secret_is_left_but_what_is_none() {
+    let data = json!({"domain-id": STANDARD.encode("default"), "password": STANDARD.encode(PASSWORD),
+        "user-id": STANDARD.encode("p4ss w0rd!"), "other": STANDARD.encode([0xff, 0xfe, 1, 2, 3, 4, 5, 6, 7, 8])});
+    let one = json!({"apiVersion": "v1", "kind": "Secret", "data": data});
+    let list = json!({"apiVersion": "v1", "kind": "SecretList", "items": [{"metadata": {"name": "a"}, "data": data}]});
+    for value in [&one, &list] {
+        let left = redacted("/api/v1/namespaces/x/secrets", value);
+        let text = left.to_string();
+        must_not_hold(&text, PASSWORD);
+        must_not_hold(&text, "p4ss w0rd!");
+        assert!(!text.contains(data["other"].as_str().unwrap()), "{text}");
+        assert!(text.contains(&STANDARD.encode("default")), "an ID that is none of the secrets stays: {text}");
+    }
+    let patch = Bytes::from(json!([{"op": "add", "path": "/data/x", "value": "aGVsbG8="}]).to_string());
+    let secrets = Secrets::new(Key::random());
+    let body = secrets.body("/api/v1/namespaces/x/secrets/y", &patch);
+    assert!(matches!(body, Some(Body::Omitted { .. })), "{body:?}");
+}
+
+/// Proves: R-2
+#[test]
+fn bodies_that_are_not_understood_are_dropped() {
+    let secrets = Secrets::new(Key::random());
+    let body = secrets.body("/", &Bytes::from_static(b"<html>password: hunter2</html>"));
+    assert_eq!(body, Some(Body::Omitted { bytes: 30, why: "not JSON".into() }));
+}
+
+/// Proves: R-2
+#[test]
+fn a_query_and_headers_hold_no_secret() {
+    let mut secrets = Secrets::new(Key::random());
+    secrets.add(PASSWORD);
+    let url = secrets.url(&format!("https://c/v3/{PASSWORD}/x?name=a&access_token=abcdef&y={PASSWORD}"));
+    assert!(!url.contains(PASSWORD) && !url.contains("abcdef") && url.contains("name=a"), "{url}");
+    assert!(secrets.header("x-auth-token", "gAAAA").unwrap().starts_with(PLACEHOLDER));
+    for name in ["authorization", "cookie", "set-cookie", "x-unheard-of"] {
+        assert_eq!(secrets.header(name, "x"), None);
+    }
+}
+
+/// Proves: R-3
+#[test]
+fn what_stands_in_for_secrets_can_be_worked_with() {
+    let (pem, public) = key_pem();
+    let value = json!({"sshPrivateKey": STANDARD.encode(&pem), "public_key": format!("{public} x"),
+        "userData": STANDARD.encode(USER_DATA), "password": PASSWORD});
+    let left = redacted("/", &value);
+    let inner = String::from_utf8(STANDARD.decode(left["sshPrivateKey"].as_str().unwrap()).unwrap()).unwrap();
+    let mut half = PrivateKey::from_openssh(&inner).unwrap().public_key().clone();
+    half.set_comment("");
+    assert!(left["public_key"].as_str().unwrap().starts_with(half.to_openssh().unwrap().trim()), "{left}");
+    let data = STANDARD.decode(left["userData"].as_str().unwrap()).unwrap();
+    assert!(data.starts_with(b"#cloud-config\n# redacted-"));
+    assert_eq!(redacted("/", &left), left, "what is recorded again stays as it is");
+}
+
+/// Proves: R-2
+#[test]
+fn a_secret_that_is_a_part_of_another_leaves_nothing_of_it() {
+    let mut secrets = Secrets::new(Key::random());
+    secrets.add("abcdefgh");
+    secrets.add("abcdefghijklmnop");
+    let text = secrets.text("x abcdefghijklmnop y").into_owned();
+    assert!(!text.contains("ijklmnop"), "{text}");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_makes_it_fail(text in "(-----BEGIN |PRIVATE KEY-----|-----END |\\{|\"|'|password|:|=|clouds:|\n| |é|[a-zA-Z0-9+/]{0,9}){0,40}") {
+        let mut secrets = Secrets::new(Key([3; 32]));
+        secrets.learn("/api/v1/secrets", &Bytes::from(text.clone()));
+        secrets.learn_text(&text, DEEPEST);
+        let _ = secrets.text(&text);
+        let _ = secrets.url(&text);
+        let _ = secrets.user_data(&text);
+        let _ = secrets.secret(&text);
+    }
+}

@@ -1,0 +1,243 @@
+//! Runs a recorded call again, offline.
+//!
+//! Intention: the function that is run is the real one, in this process, under a debugger if one likes. What it asks is
+//! answered from the recording; what it decides is recorded in turn, and compared.
+//!
+//! Invariants
+//! - Nothing is sent anywhere. A request that the recording has no answer to fails, and is named.
+//! - An answer is given once, in the recorded order among requests that are alike.
+//! - A write that differs from the recorded one only in its body gets the recorded answer, so that the run goes on; the
+//!   difference shows in the decision.
+
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use jiff::Timestamp;
+use kube::client::Body;
+use serde_json::Value;
+use uuid::Uuid;
+use weir_messages::recording::{self, Answer, Entry, Exchange, Peer};
+use weir_messages::{Recording, Traceparent};
+use weir_openstack::{Transport, TransportError};
+use weir_provider::Provider;
+
+use super::decision::{Decision, normal, normal_text};
+use super::redact::{Key, Secrets};
+use super::{Mode, Recorder};
+use crate::reconcile::Reconciler;
+use crate::worker::{Call, Handler as _};
+use crate::Function;
+
+/// A recorded call, beside the same call run again.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// What was recorded.
+    pub recorded: Decision,
+    /// What was decided now.
+    pub replayed: Decision,
+    /// The recording of the run; its clock and its durations are of today.
+    pub run: Recording,
+    /// Requests that the recording has no answer to, in the order in which they were made.
+    pub missing: Vec<String>,
+    /// Whether it was stopped at a step, as asked, so that what came after it is not there.
+    pub stopped: bool,
+}
+
+impl Replay {
+    /// Whether the decision is the recorded one, to the byte.
+    pub fn is_faithful(&self) -> bool {
+        self.missing.is_empty() && self.recorded.to_bytes() == self.replayed.to_bytes()
+    }
+}
+
+/// Why a call cannot be run again.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The function is for another kind.
+    #[error("the call was for a {0}, and the function is not for that kind")]
+    Kind(weir_api::Kind),
+    /// The run has left no recording, since it panicked before it began.
+    #[error("the function has not come to an end")]
+    NoEnd,
+}
+
+/// Runs a recorded call of `function` again. `until`: stop when a step is decided that begins with this.
+///
+/// # Errors
+/// The recording is of another kind's function.
+pub async fn replay<F: Function>(function: F, recording: &Recording, until: Option<String>) -> Result<Replay, Error> {
+    let player = Arc::new(Player::new(recording));
+    let (recorder, mut runs) = Recorder::collecting(Mode::All);
+    let reconciler =
+        Reconciler::new(function, player.kubernetes(), Arc::new(Provider::default())).recorded(recorder).played(player.clone(), until);
+    if reconciler.kind() != recording.object().kind {
+        return Err(Error::Kind(recording.object().kind));
+    }
+    let mut call = Call::direct(recording.trigger.work.clone());
+    call.id = Uuid::parse_str(&recording.id).unwrap_or(call.id);
+    call.lane = recording.trigger.lane;
+    call.traceparent = Traceparent::from_str(&recording.trigger.traceparent).unwrap_or(call.traceparent);
+    let call = Arc::new(call);
+    let (task, its_call) = (reconciler, call.clone());
+    // In a task of its own: a panic of the function is its own, and shows as a call that was ended.
+    let ended = tokio::spawn(async move { task.handle(&its_call).await }).await;
+    if let Err(error) = ended {
+        tracing::warn!(%error, "the function panicked");
+    }
+    let run = runs.recv().await.ok_or(Error::NoEnd)?;
+    Ok(Replay {
+        recorded: Decision::of(recording),
+        replayed: Decision::of(&run),
+        missing: player.missing(),
+        stopped: player.is_stopped(),
+        run,
+    })
+}
+
+/// Answers from a recording.
+pub(crate) struct Player {
+    state: Mutex<State>,
+    /// Makes what is asked alike to what is recorded.
+    key: Key,
+}
+
+struct State {
+    /// Those not yet given, in order: tokens that were held, then the call's own, then others' vain attempts for a token.
+    exchanges: Vec<Exchange>,
+    clock: std::collections::VecDeque<Timestamp>,
+    missing: Vec<String>,
+    stopped: bool,
+}
+
+impl Player {
+    fn new(recording: &Recording) -> Self {
+        let got = |exchange: &&Exchange| matches!(exchange.answer, Answer::Response { status: 200..300, .. });
+        let (held, vain): (Vec<&Exchange>, Vec<&Exchange>) = recording.held.iter().partition(got);
+        let exchanges = held.into_iter().chain(recording.exchanges()).chain(vain).cloned().collect();
+        let clock = recording.entries.iter().filter_map(|entry| match entry {
+            Entry::Clock { time } => time.parse().ok(),
+            _ => None,
+        });
+        let state = State { exchanges, clock: clock.collect(), missing: Vec::new(), stopped: false };
+        Self { state: Mutex::new(state), key: Key::random() }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn missing(&self) -> Vec<String> {
+        self.state().missing.clone()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.state().stopped
+    }
+
+    /// The run stops here, as was asked.
+    pub(crate) fn stop(&self) {
+        self.state().stopped = true;
+    }
+
+    /// What the clock said; now, once the recording has no more of it.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.state().clock.pop_front().unwrap_or_else(Timestamp::now)
+    }
+
+    fn answer(&self, peer: Peer, method: &str, url: &str, body: &Bytes) -> Option<Answer> {
+        let mut secrets = Secrets::new(self.key.clone());
+        secrets.learn(url, body);
+        let asked_url = normal_text(&secrets.url(url));
+        let asked = secrets.body(url, body).map(|body| normal(&body));
+        let mut state = self.state();
+        let alike =
+            |e: &Exchange| e.peer == peer && e.method == method && normal_text(&e.url) == asked_url;
+        let same = state.exchanges.iter().position(|e| alike(e) && e.body.as_ref().map(normal) == asked);
+        let token = peer == Peer::Openstack && url.ends_with("/auth/tokens");
+        // A token for somebody else is no answer at all.
+        let found = same.or_else(|| if token { None } else { state.exchanges.iter().position(alike) });
+        if let Some(found) = found {
+            return Some(state.exchanges.remove(found).answer);
+        }
+        let shown = asked.filter(|_| method != "GET").map(|body| format!(" {}", short(&body))).unwrap_or_default();
+        state.missing.push(format!("{method} {asked_url}{shown}"));
+        None
+    }
+
+    /// A Kubernetes client that answers from the recording.
+    pub(crate) fn kubernetes(self: &Arc<Self>) -> kube::Client {
+        let player = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let player = player.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                // So that whoever waits for a step at which to stop gets a word in.
+                tokio::task::yield_now().await;
+                match player.answer(Peer::Kubernetes, parts.method.as_str(), &parts.uri.to_string(), &body) {
+                    Some(Answer::Response { status, headers, body }) => {
+                        Ok::<_, tower::BoxError>(response(status, &headers, body.as_ref())?.map(Body::from))
+                    }
+                    Some(Answer::Failed { detail, .. }) => Err(detail.into()),
+                    Some(Answer::Abandoned) => Err("no answer was waited for".into()),
+                    None => Err("the recording holds no answer".into()),
+                }
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    /// A transport that answers from the recording.
+    pub(crate) fn openstack(self: &Arc<Self>) -> Arc<dyn Transport> {
+        Arc::new(Played(self.clone()))
+    }
+}
+
+struct Played(Arc<Player>);
+
+impl Transport for Played {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<Bytes>, TransportError>> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            let (method, url) = (request.method().as_str(), request.uri().to_string());
+            match self.0.answer(Peer::Openstack, method, &url, request.body()) {
+                Some(Answer::Response { status, headers, body }) => response(status, &headers, body.as_ref())
+                    .map_err(|error| TransportError::Broken(format!("the recording is damaged: {error}"))),
+                Some(Answer::Failed { failure, detail }) => Err(match failure.as_str() {
+                    "connect" => TransportError::Connect(detail),
+                    "timeout" => TransportError::Timeout,
+                    "too-large" => TransportError::TooLarge { limit: 0 },
+                    "withheld" => TransportError::Withheld(detail),
+                    _ => TransportError::Broken(detail),
+                }),
+                // Its caller's patience was at an end.
+                Some(Answer::Abandoned) => Err(TransportError::Timeout),
+                None => Err(TransportError::Withheld("the recording holds no answer".to_owned())),
+            }
+        })
+    }
+}
+
+fn response(
+    status: u16,
+    headers: &[(String, String)],
+    body: Option<&recording::Body>,
+) -> Result<Response<Bytes>, http::Error> {
+    let mut response = Response::builder().status(status);
+    for (name, value) in headers {
+        response = response.header(name, value);
+    }
+    response.body(match body {
+        None => Bytes::new(),
+        Some(recording::Body::Json(value)) => Bytes::from(value.to_string()),
+        // As little JSON as it was when it could not be understood.
+        Some(recording::Body::Omitted { why, .. }) => Bytes::from(format!("({why})")),
+    })
+}
+
+fn short(body: &Value) -> String {
+    body.to_string().chars().take(200).collect()
+}
