@@ -45,6 +45,13 @@ pub(crate) fn handle(shared: &Shared, path: &[&str], request: &Request) -> Reply
             Ok(id) if shared.faults.remove(id) => Reply::empty(204),
             _ => refuse(404, "no such fault"),
         },
+        ("PUT", ["nodes", server]) => match request.json().as_ref().and_then(|body| body["provision_state"].as_str()) {
+            Some(state) => {
+                shared.world().data.bare_metal.nodes.insert((*server).to_owned(), state.to_owned());
+                Reply::empty(204)
+            }
+            None => refuse(400, "give a provision_state"),
+        },
         ("GET", ["clock"]) => Reply::json(200, json!({"now": shared.world().clock.now().to_string()})),
         ("POST", ["clock"]) => clock(shared, request),
         _ => refuse(404, "no such thing below /_sim"),

@@ -2,7 +2,12 @@
 //!
 //! Ids are fixed, so that samples and tests can name them.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    path::PathBuf,
+    time::Duration,
+};
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -35,6 +40,10 @@ pub struct Config {
     pub page: usize,
     /// Names of the compute hosts, which are their hypervisor host names too.
     pub hosts: Vec<String>,
+    /// What hosts have that flavors can ask for by name, by host. Without it there is nothing but vCPUs, memory and disk.
+    pub equipment: BTreeMap<String, Equipment>,
+    /// Extra specs of flavors, by the flavor's name, besides those that they have anyhow.
+    pub extra_specs: BTreeMap<String, BTreeMap<String, String>>,
     /// Physical networks that VLAN networks can be made on.
     pub physical_networks: Vec<String>,
     /// The password of the region's service user and of the administrator.
@@ -56,10 +65,21 @@ impl Default for Config {
             journal: 200_000,
             page: 1000,
             hosts: vec!["sim-compute-1".to_owned(), "sim-compute-2".to_owned()],
+            equipment: BTreeMap::new(),
+            extra_specs: BTreeMap::new(),
             physical_networks: vec!["physnet1".to_owned()],
             password: "openstack-sim".to_owned(),
         }
     }
+}
+
+/// What a host has of its own, as Placement tells it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Equipment {
+    /// How much of which custom resource class, such as `CUSTOM_GPU`.
+    pub resources: BTreeMap<String, u64>,
+    /// Traits, such as `CUSTOM_READY`.
+    pub traits: BTreeSet<String>,
 }
 
 pub(crate) const DEFAULT_DOMAIN: &str = "default";
@@ -130,6 +150,8 @@ pub struct Bootstrap {
     pub external_network: String,
     /// Names of the compute hosts.
     pub hosts: Vec<String>,
+    /// What of it has equipment of its own.
+    pub equipment: BTreeMap<String, Equipment>,
     /// Physical networks for VLANs.
     pub physical_networks: Vec<String>,
 }
@@ -150,6 +172,7 @@ impl Bootstrap {
             images: IMAGES.iter().map(|i| (i.0.to_owned(), i.1.to_owned())).collect(),
             external_network: EXTERNAL_NETWORK.to_owned(),
             hosts: config.hosts.clone(),
+            equipment: config.equipment.clone(),
             physical_networks: config.physical_networks.clone(),
         }
     }
@@ -159,6 +182,11 @@ impl Bootstrap {
         let named = |rows: &[(String, String)]| -> Vec<Value> {
             rows.iter().map(|(id, name)| json!({"id": id, "name": name})).collect()
         };
+        // A host with a class and a trait of its own, if there is one.
+        let placement = self.equipment.iter().find_map(|(host, equipment)| {
+            let (class, name) = (equipment.resources.keys().next()?, equipment.traits.first()?);
+            Some(json!({"provider": host, "resource-class": class, "trait": name}))
+        });
         json!({
             "endpoint": self.endpoint,
             "credential": self.credential,
@@ -167,6 +195,7 @@ impl Bootstrap {
             "images": named(&self.images),
             "external-network-id": self.external_network,
             "hosts": self.hosts,
+            "placement": placement,
             "physical-networks": self.physical_networks,
         })
     }

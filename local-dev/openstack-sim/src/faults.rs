@@ -359,6 +359,8 @@ fn with_next_link(service: Service, url: &str, request: &Request, reply: &Reply)
                 body.entry("links").or_insert_with(|| json!({}))["next"] = json!(next);
             }
         }
+        // Lists of nodes and of resource providers come in one page.
+        Service::BareMetal | Service::Placement => {}
         Service::Compute | Service::Network | Service::Volume => {
             let name = format!("{key}_links");
             let next = json!({"rel": "next", "href": format!("{url}{}?{query}", request.path)});

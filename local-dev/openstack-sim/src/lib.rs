@@ -1,4 +1,4 @@
-//! An OpenStack for tests and laptops: Keystone, Nova, Neutron and Glance as their users see them, in one process on
+//! An OpenStack for tests and laptops: Keystone, Nova, Neutron, Glance and Placement as their users see them, in one process on
 //! one port, in memory.
 //!
 //! What it is for: running Weir without a cloud, and breaking that cloud on purpose. So it is strict where the real
@@ -25,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod bare_metal;
 mod clock;
 mod compute;
 mod config;
@@ -35,6 +36,7 @@ mod image;
 mod journal;
 mod network;
 mod persist;
+mod placement;
 mod server;
 mod service;
 mod table;
@@ -48,7 +50,7 @@ use serde_json::Value;
 use tokio::{net::TcpListener, task::JoinHandle};
 
 pub use self::{
-    config::{Bootstrap, Config, Credential},
+    config::{Bootstrap, Config, Credential, Equipment},
     faults::{Action, Answer, Error as FaultError, Failure, Fault, Faults, Mangle},
     journal::Entry,
     persist::Error as DataError,
@@ -144,6 +146,15 @@ impl Sim {
     /// Empties the log of requests.
     pub fn clear_requests(&self) {
         self.shared.journal().clear();
+    }
+
+    /// Says that Ironic has a node for a server, in this provision state; `None` takes it away.
+    pub fn set_node(&self, server: &str, state: Option<&str>) {
+        let mut world = self.shared.world();
+        match state {
+            Some(state) => drop(world.data.bare_metal.nodes.insert(server.to_owned(), state.to_owned())),
+            None => drop(world.data.bare_metal.nodes.remove(server)),
+        }
     }
 
     /// Moves the simulator's clock forward.

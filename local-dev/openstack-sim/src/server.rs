@@ -134,7 +134,8 @@ async fn answer(
             _ => Reply::text(
                 404,
                 "text/plain",
-                "The services are below /identity, /compute, /network, /image and /volume.\n".into(),
+                "The services are below /identity, /compute, /network, /image, /volume, /baremetal and /placement.\n"
+                    .into(),
             ),
         };
         return Ok(render(reply, None));

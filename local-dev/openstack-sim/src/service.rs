@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::{
-    compute, identity, image, network,
+    bare_metal, compute, identity, image, network, placement,
     wire::{Reply, reason},
 };
 
@@ -22,6 +22,10 @@ pub enum Service {
     Image,
     /// Cinder, below `/volume`: quota sets only so far.
     Volume,
+    /// Ironic, below `/baremetal`: nodes only.
+    BareMetal,
+    /// Placement, below `/placement`: what there is, to be read.
+    Placement,
 }
 
 impl Service {
@@ -32,6 +36,8 @@ impl Service {
             "network" => Some(Self::Network),
             "image" => Some(Self::Image),
             "volume" => Some(Self::Volume),
+            "baremetal" => Some(Self::BareMetal),
+            "placement" => Some(Self::Placement),
             _ => None,
         }
     }
@@ -51,6 +57,8 @@ impl Service {
             Self::Identity => identity::Error::new(status, message).reply(url),
             Self::Image => image::Error::new(status, message).reply(url, true),
             _ if status == 401 => unauthorized(url),
+            Self::BareMetal => bare_metal::refusal(status, message),
+            Self::Placement => placement::Error::new(status, "").reply("req-0"),
             Self::Compute | Self::Volume => compute::Error::new(status, message).reply(),
             Self::Network => {
                 let kind = match status {
@@ -66,7 +74,7 @@ impl Service {
     }
 }
 
-/// The answer of the token middleware that Nova, Neutron and Cinder share.
+/// The answer of the token middleware that all but Keystone and Glance share.
 pub(crate) fn unauthorized(url: &str) -> Reply {
     let body = json!({"error": {
         "code": 401,

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{
-    Config, Service,
+    Config, Service, bare_metal,
     clock::Clock,
-    compute, identity, image, network, volume,
+    compute, identity, image, network, placement, volume,
     wire::{Reply, Request},
 };
 
@@ -24,6 +24,8 @@ pub(crate) struct Data {
     pub compute: compute::Store,
     pub image: image::Store,
     pub volume: volume::Store,
+    #[serde(default)]
+    pub bare_metal: bare_metal::Store,
 }
 
 pub(crate) struct World {
@@ -65,6 +67,8 @@ impl World {
             Service::Network => network::handle(self, rest, request),
             Service::Image => image::handle(self, rest, request),
             Service::Volume => volume::handle(self, rest, request),
+            Service::BareMetal => bare_metal::handle(self, rest, request),
+            Service::Placement => placement::handle(self, rest, request),
         };
         self.mishap = None;
         reply.effect = !request.is_read() && reply.status < 300;
@@ -90,6 +94,7 @@ impl World {
             map.extend(network::state(self));
             map.extend(image::state(self));
             map.extend(volume::state(self));
+            map.extend(bare_metal::state(self));
         }
         state
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Mishap, Nic, Server, VmState};
 use crate::{
     clock::{later, signed},
-    network,
+    network, placement,
     world::World,
 };
 
@@ -305,6 +305,7 @@ fn choose_host(world: &World, server: &Server) -> Option<String> {
         .hosts
         .iter()
         .filter(|host| server.pinned.as_ref().is_none_or(|pinned| pinned == *host))
+        .filter(|host| placement::fits(world, host, &server.flavor))
         .filter(|host| policy != Some("anti-affinity") || with(host) == 0)
         .filter(|host| policy != Some("affinity") || companions.is_empty() || with(host) > 0)
         .min_by_key(|host| {

@@ -179,6 +179,7 @@ pub(crate) fn seed(world: &mut World) {
         if vcpus >= 4 {
             extra_specs.insert("hw:cpu_policy".to_owned(), "shared".to_owned());
         }
+        extra_specs.extend(world.config.extra_specs.get(name).cloned().unwrap_or_default());
         let (id, name) = (id.to_owned(), name.to_owned());
         world.data.compute.flavors.insert(Flavor { id, name, vcpus, ram, disk, extra_specs });
     }

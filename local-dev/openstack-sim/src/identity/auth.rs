@@ -451,6 +451,8 @@ fn catalog(world: &World, scope: &Scope) -> Value {
         ("compute", "nova", "/compute/v2.1".to_owned()),
         ("network", "neutron", "/network".to_owned()),
         ("image", "glance", "/image".to_owned()),
+        ("baremetal", "ironic", "/baremetal".to_owned()),
+        ("placement", "placement", "/placement".to_owned()),
     ];
     // An endpoint with a project in its URL is left out of a catalog that has none.
     if let Scope::Project(project) = scope {

@@ -7,5 +7,6 @@ mod faults;
 mod identity;
 mod image;
 mod network;
+mod placement;
 mod process;
 mod quotas;
