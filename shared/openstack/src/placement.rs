@@ -146,10 +146,7 @@ mod tests {
     /// Proves: PIN-2, OSC-2
     #[tokio::test]
     async fn one_unit_of_the_class_and_all_traits_are_asked_for_in_the_version_that_knows_forbidden_ones() {
-        let traits = [
-            Trait::required("custom_customer_ready").unwrap(),
-            Trait::forbidden(" HW_CPU_X86_AVX ").unwrap(),
-        ];
+        let traits = [Trait::required("custom_customer_ready").unwrap(), Trait::forbidden(" HW_CPU_X86_AVX ").unwrap()];
         let (answer, asked) = ask(Reply::Raw(200, FOUND, vec![]), &traits).await;
         assert_eq!(answer.unwrap(), [ResourceProvider::new("rp-a", "node-a"), ResourceProvider::new("rp-b", "")]);
         assert_eq!(asked.method, "GET");
