@@ -9,7 +9,7 @@ use weir_openstack::{
     Auth, CallTag, Credential, DomainId, FlavorId, HttpTransport, ImageId, Interface, NetworkId, ProjectId, Scope,
     Secret, Session, Tls, TokenCache, Transport, UserId,
 };
-use weir_openstack_sim::{Config, Sim};
+use weir_openstack_sim::{Config, Equipment, Sim};
 
 /// The description of a cloud, as `prepare-cloud` and the simulator's `/_sim/bootstrap` write it.
 #[derive(Debug, Clone, Deserialize)]
@@ -24,6 +24,17 @@ pub struct Facts {
     pub external_network_id: String,
     pub hosts: Vec<String>,
     pub physical_networks: Vec<String>,
+    /// A resource provider with one unit of a class and a trait of its own, if the cloud has Placement.
+    pub placement: Option<Placement>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Placement {
+    pub provider: String,
+    pub resource_class: String,
+    #[serde(rename = "trait")]
+    pub trait_: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -138,7 +149,13 @@ pub async fn on_each_cloud(test: impl AsyncFn(&Cloud)) {
 /// Runs `test` on the simulator only: for what a real cloud cannot be made to do.
 pub async fn on_sim(test: impl AsyncFn(&Cloud)) {
     let quick = Duration::from_millis(400);
-    let cloud = Cloud::simulated(Config { build: quick, delete: quick / 2, ..Config::default() }).await;
+    let config = Config { build: quick, delete: quick / 2, ..Config::default() };
+    let equipment = Equipment {
+        resources: [("CUSTOM_CONTRACT".to_owned(), 1)].into(),
+        traits: ["CUSTOM_CONTRACT_READY".to_owned()].into(),
+    };
+    let equipment = [(config.hosts[0].clone(), equipment)].into();
+    let cloud = Cloud::simulated(Config { equipment, ..config }).await;
     test(&cloud).await;
 }
 

@@ -20,5 +20,6 @@ mod faults;
 mod identity;
 mod image;
 mod network;
+mod placement;
 mod policy;
 mod tenant;
