@@ -19,6 +19,7 @@ mod compute;
 mod faults;
 mod identity;
 mod image;
+mod main_job;
 mod network;
 mod placement;
 mod policy;

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::discovery::ApiResource;
@@ -11,7 +12,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_api::{Kind, crd};
 use weir_kube_sim::KubeSim;
-use k8s_openapi::api::core::v1::Secret;
 use weir_openstack::network::NewPort;
 use weir_openstack::{Auth, CallTag, Credential, HttpTransport, Interface, Scope, Session, Tls, TokenCache};
 use weir_openstack_sim::Sim;
@@ -58,11 +58,7 @@ impl World {
     }
 
     async fn prepare(&self) {
-        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
-        for definition in crd::all() {
-            definitions.create(&kube::api::PostParams::default(), &definition).await.expect("the CRD is accepted");
-        }
-        self.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": Self::NAMESPACE}})).await;
+        prepare(&self.client).await;
         self.apply_secret(|_| {}).await;
         self.apply_region(json!({})).await;
     }
@@ -91,58 +87,32 @@ impl World {
 
     /// Applies an object, as `kubectl apply --server-side` does, and returns what was stored.
     pub async fn apply(&self, object: &Value) -> DynamicObject {
-        self.try_apply(object).await.unwrap_or_else(|error| panic!("{object} is refused: {error}"))
+        apply(&self.client, object).await
     }
 
     /// The same, where a refusal is of interest.
     pub async fn try_apply(&self, object: &Value) -> Result<DynamicObject, kube::Error> {
-        let name = object["metadata"]["name"].as_str().expect("a name");
-        let params = PatchParams::apply("test").force();
-        self.objects(object).patch(name, &params, &Patch::Apply(object)).await
+        try_apply(&self.client, object).await
     }
 
     /// An object as it is now.
     pub async fn get(&self, kind: Kind, name: &str) -> Option<DynamicObject> {
-        self.api(kind).get_opt(name).await.expect("kube-sim answers")
+        get(&self.client, kind, name).await
     }
 
     /// Asks for an object to be deleted.
     pub async fn delete(&self, kind: Kind, name: &str) {
-        match self.api(kind).delete(name, &DeleteParams::default()).await {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(error) => panic!("{kind} {name} cannot be deleted: {error}"),
-        }
+        delete(&self.client, kind, name).await;
     }
 
     /// Reason and message of an object's `Available`.
     pub async fn condition(&self, kind: Kind, name: &str) -> Option<(String, String)> {
-        let object = self.get(kind, name).await?;
-        let conditions = object.data["status"]["conditions"].as_array()?;
-        let available = conditions.iter().find(|c| c["type"] == "Available")?;
-        let text = |key: &str| available[key].as_str().unwrap_or_default().to_owned();
-        Some((text("reason"), text("message")))
+        condition(&self.client, kind, name).await
     }
 
     /// Objects of a kind that has a function.
     pub fn api(&self, kind: Kind) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), Self::NAMESPACE, &resource(kind))
-    }
-
-    fn objects(&self, object: &Value) -> Api<DynamicObject> {
-        let text = |key: &str| object[key].as_str().expect("apiVersion and kind").to_owned();
-        let (api_version, kind) = (text("apiVersion"), text("kind"));
-        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-        let plural = match kind.as_str() {
-            "Identity" => "identities".to_owned(),
-            "SSHCertificateAuthority" => "sshcertificateauthorities".to_owned(),
-            other => format!("{}s", other.to_lowercase()),
-        };
-        let resource = ApiResource { group: group.into(), version: version.into(), api_version: api_version.clone(), kind, plural };
-        match object["metadata"]["namespace"].as_str() {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
-        }
+        api(&self.client, kind)
     }
 
     /// How many resources of each kind the cloud holds that it did not hold when it was new. Without the `default` security
@@ -177,18 +147,90 @@ fn fresh() -> &'static BTreeMap<String, usize> {
     FRESH.get_or_init(|| {
         std::thread::spawn(|| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(async { Sim::start(weir_openstack_sim::Config::default()).await.expect("a cloud").counts() })
+            runtime
+                .block_on(async { Sim::start(weir_openstack_sim::Config::default()).await.expect("a cloud").counts() })
         })
         .join()
         .expect("counted")
     })
 }
 
+/// Makes what every world has: the custom resources and the namespace.
+pub async fn prepare(client: &Client) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    for definition in crd::all() {
+        definitions.create(&kube::api::PostParams::default(), &definition).await.expect("the CRD is accepted");
+    }
+    apply(client, &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": World::NAMESPACE}})).await;
+}
+
+/// [`World::apply`].
+pub async fn apply(client: &Client, object: &Value) -> DynamicObject {
+    try_apply(client, object).await.unwrap_or_else(|error| panic!("{object} is refused: {error}"))
+}
+
+async fn try_apply(client: &Client, object: &Value) -> Result<DynamicObject, kube::Error> {
+    let name = object["metadata"]["name"].as_str().expect("a name");
+    let params = PatchParams::apply("test").force();
+    objects(client, object).patch(name, &params, &Patch::Apply(object)).await
+}
+
+/// Merges `more` into an object's spec.
+pub async fn merge_spec(client: &Client, kind: Kind, name: &str, more: &Value) {
+    let patch = Patch::Merge(json!({ "spec": more }));
+    api(client, kind).patch(name, &PatchParams::default(), &patch).await.expect("accepted");
+}
+
+/// [`World::get`].
+pub async fn get(client: &Client, kind: Kind, name: &str) -> Option<DynamicObject> {
+    api(client, kind).get_opt(name).await.expect("kube-sim answers")
+}
+
+/// [`World::delete`].
+pub async fn delete(client: &Client, kind: Kind, name: &str) {
+    match api(client, kind).delete(name, &DeleteParams::default()).await {
+        Ok(_) => {}
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        Err(error) => panic!("{kind} {name} cannot be deleted: {error}"),
+    }
+}
+
+/// [`World::condition`].
+pub async fn condition(client: &Client, kind: Kind, name: &str) -> Option<(String, String)> {
+    let object = get(client, kind, name).await?;
+    let conditions = object.data["status"]["conditions"].as_array()?;
+    let available = conditions.iter().find(|c| c["type"] == "Available")?;
+    let text = |key: &str| available[key].as_str().unwrap_or_default().to_owned();
+    Some((text("reason"), text("message")))
+}
+
+fn api(client: &Client, kind: Kind) -> Api<DynamicObject> {
+    Api::namespaced_with(client.clone(), World::NAMESPACE, &resource(kind))
+}
+
+/// Objects like `object`, where that says they are.
+fn objects(client: &Client, object: &Value) -> Api<DynamicObject> {
+    let text = |key: &str| object[key].as_str().expect("apiVersion and kind").to_owned();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+    let plural = match kind.as_str() {
+        "Identity" => "identities".to_owned(),
+        "SSHCertificateAuthority" => "sshcertificateauthorities".to_owned(),
+        other => format!("{}s", other.to_lowercase()),
+    };
+    let resource =
+        ApiResource { group: group.into(), version: version.into(), api_version: api_version.clone(), kind, plural };
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    }
+}
+
 /// A client of a simulator, with all rights.
 pub fn client(kubernetes: &KubeSim, user_agent: &str) -> Client {
     let mut config = Config::new(kubernetes.url().parse().expect("a URL"));
     config.auth_info.token = Some(kubernetes.token().to_owned().into());
-    config.default_namespace = World::NAMESPACE.to_owned();
+    World::NAMESPACE.clone_into(&mut config.default_namespace);
     config.headers.push((http::header::USER_AGENT, user_agent.parse().expect("a user agent")));
     Client::try_from(config).expect("a client")
 }
@@ -204,6 +246,7 @@ fn resource(kind: Kind) -> ApiResource {
 }
 
 /// An object, labelled as the predecessor labels them, and with `links` to those above it.
+#[allow(clippy::needless_pass_by_value)] // callers build it in place
 pub fn object(kind: Kind, name: &str, links: &[(&str, &str)], spec: Value) -> Value {
     let mut labels = json!({
         "unikorn-cloud.org/name": format!("the-{name}"),
@@ -277,7 +320,8 @@ pub async fn delete_secret(world: &World) {
 /// A session of the cloud's administrator.
 pub fn administrator(world: &World) -> Session {
     let admin = world.cloud.bootstrap().admin;
-    let credential = Credential::Password { user_id: admin.user_id.as_str().into(), password: admin.password.as_str().into() };
+    let credential =
+        Credential::Password { user_id: admin.user_id.as_str().into(), password: admin.password.as_str().into() };
     let scope = Scope::Project(admin.project_id.as_str().into());
     let auth = Auth { endpoint: world.cloud.bootstrap().endpoint, credential, scope };
     let transport = Arc::new(HttpTransport::new(&Tls::default()).expect("a transport"));
@@ -296,7 +340,8 @@ pub async fn tenant(world: &World, identity: &str) -> Session {
     let record = record_api(&world.client).get(identity).await.expect("a record").spec;
     let id = record.application_credential_id.expect("an application credential");
     let secret = record.application_credential_secret.expect("its secret");
-    let credential = Credential::ApplicationCredential { id: id.as_str().into(), secret: secret.expose().as_str().into() };
+    let credential =
+        Credential::ApplicationCredential { id: id.as_str().into(), secret: secret.expose().as_str().into() };
     let auth = Auth { endpoint: world.cloud.bootstrap().endpoint, credential, scope: Scope::Own };
     let transport = Arc::new(HttpTransport::new(&Tls::default()).expect("a transport"));
     Session::new(transport, TokenCache::default(), auth, Interface::Public, CallTag::new(uuid::Uuid::new_v4()))
@@ -358,4 +403,3 @@ fn merge(into: &mut Value, from: Value) {
         (into, from) => *into = from,
     }
 }
-
