@@ -276,7 +276,9 @@ impl Publisher {
 
     fn enqueue(&self, state: &mut State, wakes: Vec<Wake>) {
         if !wakes.is_empty() {
-            wakes.into_iter().for_each(|wake| state.pending.push(wake));
+            for wake in wakes {
+                state.pending.push(wake);
+            }
             self.news.notify_one();
         }
     }

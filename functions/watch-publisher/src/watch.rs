@@ -210,14 +210,12 @@ impl<K: Clone + Debug + DeserializeOwned + Send + 'static> Watch<K> {
                     publisher.applied(seen, How::List);
                 });
             }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params.continue_token = Some(token),
-                None => {
-                    let version = page.metadata.resource_version.filter(|version| !version.is_empty());
-                    let version = version.ok_or(Error::Unusable("the list has no resource version"))?;
-                    self.publisher.listed(self.watched, &shown);
-                    return Ok(version);
-                }
+            params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
+            if params.continue_token.is_none() {
+                let version = page.metadata.resource_version.filter(|version| !version.is_empty());
+                let version = version.ok_or(Error::Unusable("the list has no resource version"))?;
+                self.publisher.listed(self.watched, &shown);
+                return Ok(version);
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
-use serde_json::Value;
 use std::fmt;
 use weir_api::{Kind, ObjectRef, labels};
 
@@ -130,7 +129,7 @@ impl Watched {
     /// The reason of `Available`, as far as others care.
     pub fn readiness(object: &DynamicObject) -> Option<&str> {
         let conditions = object.data["status"]["conditions"].as_array()?;
-        let available = conditions.iter().find(|c| c["type"] == Value::from(weir_api::conditions::AVAILABLE))?;
+        let available = conditions.iter().find(|c| c["type"] == weir_api::conditions::AVAILABLE)?;
         available["reason"].as_str()
     }
 }

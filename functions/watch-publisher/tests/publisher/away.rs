@@ -123,7 +123,6 @@ async fn what_changes_before_a_410_in_mid_watch_is_published_after_it() {
     // The watch breaks and cannot be resumed; when it can, its position is too old.
     let faults = rig.world.kubernetes.faults();
     let refused = faults.add(Fault::status(500).verb("watch").resource(NETWORKS)).unwrap();
-    let gone = Fault::new(Action::Watch { disruption: Disruption::Gone }).resource(NETWORKS).skip(1).times(1);
     let end = Fault::new(Action::Watch { disruption: Disruption::End { after_ms: 0 } });
     faults.add(end.resource(NETWORKS).times(1)).unwrap();
     until("the watch to have been refused", || {
@@ -136,7 +135,8 @@ async fn what_changes_before_a_410_in_mid_watch_is_published_after_it() {
     rig.change(Kind::Network, "edited", json!({"metadata": {"annotations": {"a": "b"}}})).await;
     rig.world.apply(&network(&uuid("late"), IDENTITY)).await;
     rig.available(Kind::Network, &uuid("late"), "Provisioned").await;
-    let gone = faults.add(Fault { skip: 0, ..gone }).unwrap();
+    let gone = Fault::new(Action::Watch { disruption: Disruption::Gone });
+    let gone = faults.add(gone.resource(NETWORKS).times(1)).unwrap();
     faults.remove(refused);
 
     for name in ["goes", "waits", "waits-longer", "edited", &uuid("late")] {

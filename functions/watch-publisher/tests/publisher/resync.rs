@@ -10,6 +10,10 @@ use weir_messages::{Cause, Lane, Work, subject};
 use weir_watch_publisher::Settings;
 
 const OBJECTS: usize = 10;
+/// The schedule that a publisher sees to first.
+const FIRST: &str = "timer.resync.region";
+/// The one that it sees to last.
+const LAST: &str = "timer.resync.server";
 
 /// The sequence and the content of what is stored on a subject.
 async fn stored(queue: &Queue, subject: &str) -> Option<(u64, String)> {
@@ -82,19 +86,21 @@ async fn a_publisher_that_starts_leaves_the_schedule_running_and_another_interva
     let queue = rig.queue().await;
     let hourly = Settings { resync_seconds: 3600, ..Settings::default() };
     let publisher = rig.publisher_with(rig.world.client.clone(), &hourly).await;
-    let schedule = is_stored(&queue, "timer.resync.server").await;
+    is_stored(&queue, LAST).await;
+    let schedule = is_stored(&queue, FIRST).await;
     publisher.stop().await;
 
-    // The last of the kinds is looked at last, so that the first has been dealt with when its own is there.
-    let daily = Settings { resync_seconds: 86_400, ..Settings::default() };
+    // When the last schedule is there again, the first one has been dealt with.
+    queue.jetstream().get_stream(WORK).await.unwrap().purge().filter(LAST).await.unwrap();
     let again = rig.publisher_with(rig.world.client.clone(), &hourly).await;
-    again.ready().await;
+    is_stored(&queue, LAST).await;
+    assert_eq!(is_stored(&queue, FIRST).await, schedule);
     again.stop().await;
-    assert_eq!(stored(&queue, "timer.resync.server").await.unwrap(), schedule);
 
+    let daily = Settings { resync_seconds: 86_400, ..Settings::default() };
     let changed = rig.publisher_with(rig.world.client.clone(), &daily).await;
     let replaced = async {
-        while stored(&queue, "timer.resync.server").await.unwrap().1 != "@every 86400s" {
+        while stored(&queue, FIRST).await.unwrap().1 != "@every 86400s" {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

@@ -103,8 +103,8 @@ pub fn of_kind(kind: Kind, name: &str) -> Value {
 
 /// The name of what servers refer to by UUID, from a word of up to six letters.
 pub fn uuid(word: &str) -> String {
-    let digits: String = word.bytes().map(|byte| format!("{byte:02x}")).collect();
-    format!("00000000-0000-4000-8000-{digits:0>12}")
+    let number = word.bytes().fold(0_u64, |number, byte| number << 8 | u64::from(byte));
+    format!("00000000-0000-4000-8000-{number:012x}")
 }
 
 /// A Server of the tests' identity, with network and groups by their words.
@@ -282,7 +282,7 @@ impl Ear {
 
 fn understand(message: &async_nats::Message) -> Option<Heard> {
     let headers = message.headers.as_ref()?;
-    let header = |name: &str| headers.get(name).map(|value| value.as_str());
+    let header = |name: &str| headers.get(name).map(async_nats::HeaderValue::as_str);
     // Ticks of a resync are no work.
     let (lane, envelope) = Envelope::decode_on(&message.subject, header, &message.payload).ok()?;
     let id = header("Nats-Msg-Id").map(str::to_owned);
