@@ -54,7 +54,7 @@ impl Process {
 
     /// Starts it, unless it runs.
     pub fn start(&mut self) -> anyhow::Result<()> {
-        if self.child.is_some() && self.ended().is_none() {
+        if self.runs() {
             return Ok(());
         }
         let log = File::options().create(true).append(true).open(&self.log)?;
@@ -88,6 +88,11 @@ impl Process {
         let child = self.child.as_ref().with_context(|| format!("{} does not run", self.name))?;
         kill(Pid::from_raw(i32::try_from(child.id())?), signal)?;
         Ok(())
+    }
+
+    /// Whether it was started and has not ended.
+    pub fn runs(&mut self) -> bool {
+        self.child.is_some() && self.ended().is_none()
     }
 
     /// How it ended, if it ended by itself.

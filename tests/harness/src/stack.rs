@@ -8,6 +8,7 @@
 use crate::cluster::Cluster;
 use crate::nats::NatsServer;
 use crate::process::{Process, built, free_port};
+use futures::TryStreamExt;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -49,7 +50,7 @@ pub struct Stack {
     http: reqwest::Client,
     bootstrap: Value,
     fresh: BTreeMap<String, u64>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Stack {
@@ -104,7 +105,7 @@ impl Stack {
             queue: weir_function_runtime::queue::connect(&settings).await.expect("a connection"),
             bootstrap: Value::Null,
             fresh: BTreeMap::new(),
-            _folder: folder,
+            folder,
             nats,
             kube_sim,
             openstack_sim,
@@ -236,15 +237,39 @@ impl Stack {
         self.metric(kind.token(), "weir_calls_total", &[&format!("outcome=\"{outcome}\"")]).await
     }
 
-    /// How many messages wait in the lanes or are in hand. Timers are not counted.
-    pub async fn waiting_work(&self) -> usize {
-        let stream = self.queue.jetstream().get_stream("WORK").await.expect("WORK");
-        let mut subjects = stream.info_with_subjects("work.>").await.expect("the subjects of WORK");
-        let mut sum = 0;
-        while let Some(subject) = futures::TryStreamExt::try_next(&mut subjects).await.expect("a subject") {
-            sum += subject.1;
+    /// The subjects of messages that wait in the lanes or are in hand. Timers are not counted.
+    pub async fn waiting_work(&self) -> anyhow::Result<Vec<String>> {
+        self.subjects("work.>").await
+    }
+
+    async fn subjects(&self, filter: &str) -> anyhow::Result<Vec<String>> {
+        let stream = self.queue.jetstream().get_stream_no_info("WORK").await?;
+        let subjects = stream.info_with_subjects(filter).await?;
+        Ok(subjects.map_ok(|(subject, _)| subject).try_collect().await?)
+    }
+
+    /// What the queue's server says of the stream of work, its consumers, and the messages in the lanes.
+    async fn queue_report(&self) -> anyhow::Result<String> {
+        let client = self.queue.client().clone();
+        let ask = async |what: String, body: Value| -> anyhow::Result<Value> {
+            let answer = client.request(format!("$JS.API.{what}"), body.to_string().into()).await?;
+            Ok(serde_json::from_slice(&answer.payload)?)
+        };
+        let mut text = format!("stream {}\n", ask("STREAM.INFO.WORK".into(), json!({})).await?["state"]);
+        let consumers = ask("CONSUMER.LIST.WORK".into(), json!({})).await?;
+        for consumer in consumers["consumers"].as_array().into_iter().flatten() {
+            let of = |key: &str| consumer[key].to_string();
+            let _ = writeln!(
+                text,
+                "consumer {}: delivered {} ack floor {} ack pending {} redelivered {} pending {} requests {}",
+                consumer["name"], of("delivered"), of("ack_floor"), of("num_ack_pending"), of("num_redelivered"), of("num_pending"), of("num_waiting")
+            );
         }
-        sum
+        for subject in self.waiting_work().await?.into_iter().take(5) {
+            let message = ask("STREAM.MSG.GET.WORK".into(), json!({"last_by_subj": subject})).await?;
+            let _ = writeln!(text, "message {} {} of {}", message["message"]["seq"], subject, message["message"]["time"]);
+        }
+        Ok(text)
     }
 
     /// Has every object looked at once more, as anybody may, and returns when all have been.
@@ -258,7 +283,10 @@ impl Stack {
 
     /// Waits until no work is waiting or in hand.
     pub async fn at_rest(&self) {
-        self.eventually(Duration::from_secs(60), "all work is done", async || self.waiting_work().await == 0).await;
+        self.eventually(Duration::from_secs(60), "all work is done", async || {
+            self.waiting_work().await.is_ok_and(|waiting| waiting.is_empty())
+        })
+        .await;
     }
 
     /// Polls until `holds`.
@@ -282,7 +310,17 @@ impl Stack {
             let _ = writeln!(text, "{line}");
         }
         let made = tokio::time::timeout(Duration::from_secs(5), self.made()).await;
-        let _ = writeln!(text, "== in the cloud: {made:?}");
+        let _ = writeln!(text, "== in the cloud: {made:?}\n== queue");
+        match self.queue_report().await {
+            Ok(queue) => text.push_str(&queue),
+            Err(error) => text.push_str(&error.to_string()),
+        }
+        let _ = writeln!(
+            text,
+            "== work waiting: {:?}\n== timers: {:?}",
+            self.waiting_work().await,
+            self.subjects("timer.>").await
+        );
         for process in self.functions.iter().chain([&self.kube_sim, &self.openstack_sim]) {
             let _ = writeln!(text, "== {}\n{}", process.name(), process.last_words());
         }
@@ -311,6 +349,15 @@ impl Stack {
         let spec = json!({"flavorID": self.bootstrap["flavors"][0]["id"], "image": {"id": self.bootstrap["images"][0]["id"]},
             "networks": [{"id": network}], "securityGroups": [{"id": group}]});
         crate::world::object(Kind::Server, name, &crate::world::links(identity), spec)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.folder.disable_cleanup(true);
+            println!("the logs of all processes are kept in {}", self.folder.path().display());
+        }
     }
 }
 
