@@ -11,7 +11,8 @@
 //! - A record that cannot be understood becomes a dead letter, like a message of NATS, and is done with.
 //! - An answer is given before the invocation's deadline: first the cloud is left alone, then what was done is written
 //!   into status, then what is still not done is reported as failed (L-4, [`time::Limits`]).
-//! - Nothing runs between two invocations: every lease that was taken is released before the answer.
+//! - Nothing runs between two invocations: every lease that was taken is released, and every recording stored, before the
+//!   answer.
 //!
 //! Caveats: SQS knows no acknowledgement of one record, so a lease is released before the message is gone; killed between
 //! the two, the call is made once more, which writes nothing. A timer fires into `WORK`: somebody has to take it from there,
@@ -26,7 +27,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use clap::Parser;
 use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -42,6 +42,7 @@ use self::time::Limits;
 use crate::lease::{self, Acquired, Lease};
 use crate::queue::{Error, Queue};
 use crate::reconcile::Reconciler;
+use crate::record::Recorder;
 use crate::settings::{self, Settings};
 use crate::telemetry::{self, metrics};
 use crate::worker::Call;
@@ -138,15 +139,16 @@ struct Lambda {
 
 impl Lambda {
     async fn start<F: Function>(function: F, stop: &CancellationToken) -> anyhow::Result<Self> {
-        let mut settings = Settings::try_parse().context("the settings in the environment cannot be used")?;
+        let mut settings = Settings::of_process().context("the settings in the environment cannot be used")?;
         // By default this is the executable's name, and in Lambda that is the same for all of them.
         settings.nats.name.get_or_insert_with(|| format!("lambda:{}/{:.8}", F::Object::KIND, Uuid::new_v4().simple()));
         telemetry::init(&settings)?;
         let client = run::kubernetes_client().await?;
         let queue = queue::connect(&settings).await?;
+        let reconciler = Reconciler::new(function, client, Arc::new(Provider::default()));
         let lambda = Self {
             caller: Caller {
-                handler: Arc::new(Reconciler::new(function, client, Arc::new(Provider::default()))),
+                handler: Arc::new(reconciler.recorded(Recorder::of(&settings, &queue))),
                 queue: queue.clone(),
                 safety_net: settings.worker.safety_net,
                 stopping: stop.clone(),
@@ -172,7 +174,7 @@ impl Lambda {
     async fn invoked(&self, event: LambdaEvent<Value>) -> Result<Value, Failure> {
         let limits = Limits::until(event.context.deadline());
         let span = tracing::info_span!("invocation", request = %event.context.request_id);
-        async {
+        let answer = async {
             let invocation = Invocation::read(event.payload)?;
             // Nothing can be done without NATS, and an error makes all of a batch come back.
             self.awake(limits.deadline).await?;
@@ -188,9 +190,11 @@ impl Lambda {
                 }
             }
         }
-        .instrument(span)
-        .await
-        .inspect_err(|failure| tracing::warn!(%failure, "the invocation failed"))
+        .instrument(span.clone())
+        .await;
+        // What is still being written when the process is frozen may never be.
+        let _ = tokio::time::timeout_at(limits.answer.into(), self.caller.handler.flush()).await;
+        answer.inspect_err(|failure| span.in_scope(|| tracing::warn!(%failure, "the invocation failed")))
     }
 
     fn check_kind(&self, envelope: &Envelope) -> Result<(), Failure> {

@@ -3,7 +3,6 @@
 use crate::reconcile::Reconciler;
 use crate::record::Recorder;
 use crate::{Function, lambda, queue, settings, telemetry, worker};
-use clap::Parser;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +19,7 @@ pub fn main<F: Function>(function: F) -> ExitCode {
         if lambda::is_here() {
             return lambda::run(function, stop).await;
         }
-        let settings = settings::Settings::parse();
+        let settings = settings::Settings::of_process()?;
         telemetry::init(&settings)?;
         let client = kubernetes_client().await?;
         let queue = queue::connect(&settings).await?;

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Parser, ValueEnum};
 
 /// All settings of a function's process.
@@ -30,6 +31,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The settings of this process. Asked for help or the version, shows it and exits.
+    pub fn of_process() -> anyhow::Result<Self> {
+        Self::try_parse().map_err(|error| refusal(&error))
+    }
+
     /// The settings that a process has with `arguments` after its name, and without looking at its own command line.
     pub fn from_arguments<I, T>(arguments: I) -> Result<Self, clap::Error>
     where
@@ -266,6 +272,18 @@ impl Nats {
     }
 }
 
+/// The error to show for arguments that are refused. Values are not repeated: one may be a password in the wrong place.
+///
+/// Whatever is not about a value, asking for help among it, is shown as clap does it, which ends the process.
+fn refusal(error: &clap::Error) -> anyhow::Error {
+    match (error.get(ContextKind::InvalidArg), std::error::Error::source(error)) {
+        (Some(argument), Some(why)) if error.kind() == ErrorKind::ValueValidation => {
+            anyhow::anyhow!("{argument}: {why}")
+        }
+        _ => error.exit(),
+    }
+}
+
 fn read_secret(path: &Path) -> Result<Secret, CredentialsError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| CredentialsError::File { path: path.display().to_string(), source })?;
@@ -332,8 +350,9 @@ mod tests {
 
     #[test]
     fn a_password_in_a_url_is_refused_and_not_repeated() {
-        let refusal = Settings::from_arguments(["--nats", "nats://me:hunter2@localhost"]).unwrap_err().to_string();
-        assert!(refusal.contains("WEIR_NATS_PASSWORD"), "{refusal}");
+        let refusal = refusal(&Settings::from_arguments(["--nats", "nats://me:hunter2@localhost"]).unwrap_err());
+        assert!(format!("{refusal:#}").contains("WEIR_NATS_PASSWORD"), "{refusal:#}");
+        assert!(!format!("{refusal:?}").contains("hunter2"), "{refusal:?}");
     }
 
     #[test]

@@ -102,12 +102,11 @@ fn groups(records: Vec<Record>) -> Vec<Vec<Record>> {
             (None, Some(object)) => format!("object {object}"),
             (None, None) => format!("message {}", record.id),
         };
-        match places.get(&key) {
-            Some(&place) => groups[place].push(record),
-            None => {
-                places.insert(key, groups.len());
-                groups.push(vec![record]);
-            }
+        if let Some(&place) = places.get(&key) {
+            groups[place].push(record);
+        } else {
+            places.insert(key, groups.len());
+            groups.push(vec![record]);
         }
     }
     groups

@@ -194,6 +194,7 @@ mod tests {
     use serde_json::json;
     use weir_messages::Work;
 
+    #[allow(clippy::needless_pass_by_value)] // reads better at all its callers
     fn read(record: Value) -> Record {
         match Invocation::read(json!({ "Records": [record] })) {
             Ok(Invocation::Batch(mut records)) if records.len() == 1 => records.remove(0),

@@ -28,8 +28,8 @@ impl Limits {
     fn within(now: Instant, left: Duration) -> Self {
         let left = left.min(LONGEST);
         let margin = (left / 5).clamp(MARGIN.0, MARGIN.1).min(left);
-        let last = now + left;
-        Self { deadline: last - margin, end: last - margin / 2, answer: last - margin / 4 }
+        let before_the_end = |time| now + left.saturating_sub(time);
+        Self { deadline: before_the_end(margin), end: before_the_end(margin / 2), answer: before_the_end(margin / 4) }
     }
 
     /// Deadline and end of a call that begins now and may take `most`.
