@@ -1,6 +1,6 @@
 //! What tests run against: a real NATS server ([`nats`]), and a world of both simulators ([`world`]) in which functions
 //! are called by hand ([`drive`]), without a queue and without waiting. And the whole product as real processes ([`stack`]),
-//! each of which can be killed ([`process`]).
+//! each of which can be killed ([`process`]) or cut off ([`proxy`]).
 //!
 //! Nothing here is a mock: functions talk HTTP to the simulators, whose behaviour the contract suite holds to that of real
 //! services.
@@ -13,6 +13,7 @@ pub mod door;
 pub mod drive;
 pub mod nats;
 pub mod process;
+pub mod proxy;
 pub mod stack;
 pub mod world;
 

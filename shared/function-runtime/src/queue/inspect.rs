@@ -7,154 +7,27 @@
 //!
 //! Caveat: a view is put together from several answers while the queue goes on; its numbers need not add up to the last one.
 
+mod selector;
+mod view;
+
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::RawMessageErrorKind;
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
 use serde_json::{Value, json};
-use weir_api::{Kind, ObjectRef};
-use weir_messages::{Cause, Envelope, Lane, lease, subject};
+use weir_api::Kind;
+use weir_messages::subject;
 
-use super::streams::{Refusal, STREAM_NOT_FOUND};
+use super::streams::{Refusal, STREAM_NOT_FOUND, covers};
 use super::{DEAD, Error, LEASES_STREAM, Queue, WORK};
+
+pub use selector::{BadSelector, Selector};
+pub(crate) use view::stored_at;
+pub use view::{Depth, Held, Letter, Listing, Message, Overview, Raw, Timer};
 
 /// Beyond any number of subjects: what is asked for from here on is nothing but the count.
 const BEYOND: u64 = 1 << 40;
 /// The most timers that are read to find those that are due first.
 const MOST_TIMERS: usize = 20_000;
-
-/// Which objects to look at. Empty fields stand for all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selector {
-    /// A lane.
-    pub lane: Option<Lane>,
-    /// A kind's token; that of a kind which this release does not know will do.
-    pub kind: Option<String>,
-    /// A namespace.
-    pub namespace: Option<String>,
-    /// A name.
-    pub name: Option<String>,
-}
-
-/// A selector that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not KIND, KIND/NAMESPACE or KIND/NAMESPACE/NAME, as in server/default/web-1")]
-pub struct BadSelector(String);
-
-impl std::str::FromStr for Selector {
-    type Err = BadSelector;
-
-    /// Reads `KIND`, `KIND/NAMESPACE` or `KIND/NAMESPACE/NAME`. A known kind may be named as Kubernetes names it.
-    fn from_str(text: &str) -> Result<Self, BadSelector> {
-        let bad = || BadSelector(text.chars().take(80).collect());
-        let mut parts = text.split('/');
-        let mut part = |dots: bool| {
-            let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || (dots && c == '.');
-            match parts.next() {
-                None => Ok(None),
-                Some(part) if !part.is_empty() && part.len() <= subject::MAX_NAME && part.chars().all(allowed) => {
-                    Ok(Some(part.to_owned()))
-                }
-                Some(_) => Err(bad()),
-            }
-        };
-        let (kind, namespace, name) = (part(false)?, part(true)?, part(true)?);
-        if parts.next().is_some() {
-            return Err(bad());
-        }
-        Ok(Self { lane: None, kind: kind.map(|kind| kind_token(&kind)), namespace, name })
-    }
-}
-
-/// A kind's token from whatever a person calls it.
-fn kind_token(text: &str) -> String {
-    let names =
-        |kind: &Kind| [kind.token(), kind.kubernetes(), kind.plural()].iter().any(|n| n.eq_ignore_ascii_case(text));
-    Kind::ALL.iter().find(|kind| names(kind)).map_or_else(|| text.to_owned(), |kind| kind.token().to_owned())
-}
-
-impl Selector {
-    fn filter(&self, prefix: &str, dot: &str) -> String {
-        let token = |part: &Option<String>| part.as_ref().map_or_else(|| "*".to_owned(), |part| part.replace('.', dot));
-        match (&self.kind, &self.namespace, &self.name) {
-            (None, None, None) => format!("{prefix}.>"),
-            (_, None, None) => format!("{prefix}.{}.>", token(&self.kind)),
-            _ => format!("{prefix}.{}.{}.{}", token(&self.kind), token(&self.namespace), token(&self.name)),
-        }
-    }
-
-    /// The filter of the work that it selects.
-    pub fn work(&self) -> String {
-        match (self.lane, &self.kind) {
-            (None, None) => self.filter("work", "~"),
-            (lane, _) => self.filter(&format!("work.{}", lane.map_or("*", Lane::token)), "~"),
-        }
-    }
-
-    fn timers(&self) -> String {
-        self.filter("timer", "~")
-    }
-
-    fn leases(&self) -> String {
-        self.filter("$KV.LEASES", "=")
-    }
-
-    fn dead(&self) -> String {
-        match (self.lane, &self.kind) {
-            (None, None) => subject::ALL_DEAD.to_owned(),
-            _ => format!("dead.{}", self.work()),
-        }
-    }
-}
-
-/// A part of a list, and how much there is.
-#[derive(Clone, Debug, Serialize)]
-pub struct Listing<T> {
-    /// As many as were asked for, at most.
-    pub items: Vec<T>,
-    /// How many there are in all.
-    pub total: u64,
-}
-
-/// The queue at a glance.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Overview {
-    /// The server's time.
-    pub now: Timestamp,
-    /// What waits and what is in hand, by kind and lane.
-    pub lanes: Vec<Depth>,
-    /// How many timers are set.
-    pub timers: u64,
-    /// How many leases are held.
-    pub leases: u64,
-    /// How many dead letters are kept.
-    pub dead: u64,
-}
-
-/// How much there is of one kind in one lane.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Depth {
-    /// The kind's token, as it stands in the subject.
-    pub kind: String,
-    /// The lane's token, as it stands in the subject.
-    pub lane: String,
-    /// Messages that nobody has been given yet.
-    pub waiting: u64,
-    /// Messages that somebody has been given and has not acknowledged.
-    pub in_flight: u64,
-    /// When the oldest message that is still there was stored.
-    pub oldest: Option<Timestamp>,
-    /// The durable consumer that takes them; none when no function ever has.
-    pub consumer: Option<String>,
-    /// Requests for messages that wait at the consumer: one or two for each idle worker.
-    pub requests: u64,
-    /// Messages in hand that have been given out more than once.
-    pub redelivered: u64,
-    /// Whether the consumer has been paused by hand.
-    pub paused: bool,
-}
 
 /// A consumer of the stream of work.
 #[derive(Clone, Debug, Default)]
@@ -165,9 +38,9 @@ pub(crate) struct Consumer {
     pub(crate) in_flight: u64,
     /// The highest sequence in the stream that it has given out.
     pub(crate) delivered: u64,
-    redelivered: u64,
-    requests: u64,
-    paused: bool,
+    pub(crate) redelivered: u64,
+    pub(crate) requests: u64,
+    pub(crate) paused: bool,
 }
 
 impl Consumer {
@@ -195,114 +68,6 @@ impl Consumer {
             paused: info.get("paused").and_then(Value::as_bool).unwrap_or_default(),
         })
     }
-}
-
-/// A message of work, waiting or in hand.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Message {
-    /// Its sequence in the stream.
-    pub sequence: u64,
-    /// The subject that it is on.
-    pub subject: String,
-    /// When it was stored.
-    pub stored: Option<Timestamp>,
-    /// The object to look at, if the message can be understood.
-    pub object: Option<ObjectRef>,
-    /// The lane, if the message can be understood.
-    pub lane: Option<Lane>,
-    /// Why the object is to be looked at.
-    pub cause: Option<Cause>,
-    /// How many calls for the object have failed in a row.
-    pub attempt: u32,
-    /// Who wrote it.
-    pub source: Option<String>,
-    /// The trace it belongs to.
-    pub trace: Option<String>,
-    /// Why it cannot be understood, when it cannot be.
-    pub problem: Option<String>,
-}
-
-/// A timer.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Timer {
-    /// Its sequence in the stream.
-    pub sequence: u64,
-    /// The subject that it is kept on.
-    pub subject: String,
-    /// The object that it is for, if it is one object's.
-    pub object: Option<ObjectRef>,
-    /// When it is due; none for one that repeats, and for one that never comes.
-    pub due: Option<Timestamp>,
-    /// The schedule as it was set; none for what is no timer at all.
-    pub schedule: Option<String>,
-    /// The subject that it will put its message on.
-    pub target: Option<String>,
-    /// Why the object will be looked at.
-    pub cause: Option<Cause>,
-    /// How many calls for the object have failed in a row.
-    pub attempt: u32,
-}
-
-/// A lease that is held.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Held {
-    /// The fencing token.
-    pub revision: u64,
-    /// The key in the bucket.
-    pub key: String,
-    /// The object that is being worked on.
-    pub object: Option<ObjectRef>,
-    /// The process that holds it.
-    pub holder: Option<String>,
-    /// When it was taken, by the holder's clock.
-    pub since: Option<String>,
-    /// When it was last renewed.
-    pub renewed: Option<Timestamp>,
-    /// When it ends unless it is renewed.
-    pub expires: Option<Timestamp>,
-}
-
-/// A dead letter.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Letter {
-    /// Its sequence in the stream of dead letters: what `weir queue redrive` takes.
-    pub sequence: u64,
-    /// Why it is here, as a token.
-    pub reason: String,
-    /// Why it is here, in words.
-    pub detail: String,
-    /// The subject that it came on.
-    pub subject: String,
-    /// When it was stored.
-    pub stored: Option<Timestamp>,
-    /// The process that found it hopeless.
-    pub by: String,
-    /// Whether it is all there.
-    pub complete: bool,
-    /// How many bytes it has.
-    pub size: usize,
-}
-
-/// A message as it is.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Raw {
-    /// Its sequence in the stream.
-    pub sequence: u64,
-    /// The subject that it is on.
-    pub subject: String,
-    /// When it was stored.
-    pub stored: Option<Timestamp>,
-    /// Names and values, in no order.
-    pub headers: Vec<(String, String)>,
-    /// The payload as text; what is no text in it is replaced.
-    pub text: String,
-    /// How many bytes the payload has.
-    pub size: usize,
 }
 
 impl Queue {
@@ -344,7 +109,7 @@ impl Queue {
     async fn untaken(&self, consumers: &[Consumer], lanes: &mut Vec<Depth>) -> Result<(), Error> {
         let from = lanes.len();
         for subject in self.subjects(WORK, subject::ALL_WORK).await? {
-            if consumers.iter().flat_map(|consumer| &consumer.filters).any(|filter| matches(filter, &subject)) {
+            if consumers.iter().flat_map(|consumer| &consumer.filters).any(|filter| covers(filter, &subject)) {
                 continue;
             }
             let (lane, kind) = place(&subject);
@@ -528,163 +293,11 @@ fn missing(stream: &str, refusal: Refusal) -> Error {
     }
 }
 
-/// When a message was stored.
-pub(crate) fn stored_at(message: &StreamMessage) -> Option<Timestamp> {
-    Timestamp::from_nanosecond(message.time.unix_timestamp_nanos()).ok()
-}
-
-fn header<'a>(message: &'a StreamMessage, name: &str) -> Option<&'a str> {
-    message.headers.get(name).map(async_nats::HeaderValue::as_str)
-}
-
 /// Lane and kind of a subject or filter of work, as they stand there.
 fn place(subject: &str) -> (String, String) {
     let mut tokens = subject.split('.');
     match (tokens.next(), tokens.next(), tokens.next(), tokens.next()) {
         (Some("work"), Some(lane), Some(kind), Some(_)) => (lane.to_owned(), kind.to_owned()),
         _ => ("-".to_owned(), subject.to_owned()),
-    }
-}
-
-/// Whether a NATS filter matches a subject.
-pub(crate) fn matches(filter: &str, subject: &str) -> bool {
-    let (mut filter, mut subject) = (filter.split('.'), subject.split('.'));
-    loop {
-        match (filter.next(), subject.next()) {
-            (Some(">"), Some(_)) | (None, None) => return true,
-            (Some("*"), Some(_)) => {}
-            (Some(wanted), Some(token)) if wanted == token => {}
-            _ => return false,
-        }
-    }
-}
-
-impl Message {
-    fn read(message: &StreamMessage) -> Self {
-        let decoded = Envelope::decode_on(&message.subject, |name| header(message, name), &message.payload);
-        let (lane, envelope, problem) = match decoded {
-            Ok((lane, envelope)) => (Some(lane), Some(envelope), None),
-            Err(error) => (None, None, Some(error.to_string())),
-        };
-        let work = envelope.as_ref().map(|envelope| &envelope.work);
-        Self {
-            sequence: message.sequence,
-            subject: message.subject.to_string(),
-            stored: stored_at(message),
-            object: work.map(|work| work.object.clone()),
-            lane,
-            cause: work.map(|work| work.cause),
-            attempt: work.map(|work| work.attempt).unwrap_or_default(),
-            source: envelope.as_ref().map(|envelope| envelope.source.clone()),
-            trace: envelope.and_then(|envelope| Some(envelope.traceparent?.trace_id().to_string())),
-            problem,
-        }
-    }
-}
-
-impl Timer {
-    fn read(message: &StreamMessage) -> Self {
-        let schedule = header(message, "Nats-Schedule").map(str::to_owned);
-        let work = Envelope::decode(|name| header(message, name), &message.payload).ok().map(|envelope| envelope.work);
-        Self {
-            sequence: message.sequence,
-            subject: message.subject.to_string(),
-            object: work.as_ref().map(|work| work.object.clone()),
-            due: schedule.as_deref().and_then(|text| text.strip_prefix("@at ")?.trim().parse().ok()),
-            schedule,
-            target: header(message, "Nats-Schedule-Target").map(str::to_owned),
-            cause: work.as_ref().map(|work| work.cause),
-            attempt: work.map(|work| work.attempt).unwrap_or_default(),
-        }
-    }
-}
-
-impl Held {
-    fn read(message: &StreamMessage, lifetime: Option<SignedDuration>) -> Self {
-        let key = message.subject.strip_prefix("$KV.LEASES.").unwrap_or(&message.subject).to_owned();
-        let record: Option<lease::Record> = serde_json::from_slice(&message.payload).ok();
-        let renewed = stored_at(message);
-        Self {
-            revision: message.sequence,
-            object: subject::parse_lease_key(&key).ok(),
-            key,
-            holder: record.as_ref().map(|record| record.holder.clone()),
-            since: record.map(|record| record.since),
-            renewed,
-            expires: renewed.zip(lifetime).and_then(|(renewed, lifetime)| renewed.checked_add(lifetime).ok()),
-        }
-    }
-}
-
-impl Letter {
-    fn read(message: &StreamMessage) -> Self {
-        let text = |name: &str| header(message, name).unwrap_or_default().to_owned();
-        Self {
-            sequence: message.sequence,
-            reason: text("Weir-Dead-Reason"),
-            detail: text("Weir-Dead-Detail"),
-            subject: text("Weir-Dead-Subject"),
-            stored: stored_at(message),
-            by: text("Weir-Dead-By"),
-            complete: header(message, "Weir-Dead-Complete") == Some("true"),
-            size: message.payload.len(),
-        }
-    }
-}
-
-impl Raw {
-    fn read(message: &StreamMessage) -> Self {
-        let headers = message
-            .headers
-            .iter()
-            .flat_map(|(name, values)| values.iter().map(move |value| (name.to_string(), value.as_str().to_owned())));
-        Self {
-            sequence: message.sequence,
-            subject: message.subject.to_string(),
-            stored: stored_at(message),
-            headers: headers.collect(),
-            text: String::from_utf8_lossy(&message.payload).into_owned(),
-            size: message.payload.len(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn filters_match_as_the_server_has_it() {
-        for (filter, subject, is) in [
-            ("work.>", "work.a", true),
-            ("work.>", "work", false),
-            ("work.*.b", "work.a.b", true),
-            ("work.*.b", "work.a.b.c", false),
-            ("work.*", "work.a.b", false),
-            (">", "a", true),
-            ("work.a", "work.a", true),
-            ("work.a.b", "work.a", false),
-        ] {
-            assert_eq!(matches(filter, subject), is, "{filter} {subject}");
-        }
-    }
-
-    #[test]
-    fn a_selector_takes_kinds_by_any_of_their_names_and_nothing_that_could_widen_it() {
-        let selector: Selector = "SecurityGroup/team-a/web.1".parse().unwrap();
-        assert_eq!(selector.work(), "work.*.security-group.team-a.web~1");
-        assert_eq!(selector.leases(), "$KV.LEASES.security-group.team-a.web=1");
-        assert_eq!(selector.dead(), "dead.work.*.security-group.team-a.web~1");
-        let kind: Selector = "planet".parse().unwrap();
-        assert_eq!((kind.work().as_str(), kind.timers().as_str()), ("work.*.planet.>", "timer.planet.>"));
-        let namespace: Selector = "servers/ns".parse().unwrap();
-        assert_eq!(namespace.timers(), "timer.server.ns.*");
-        assert_eq!(Selector::default().work(), "work.>");
-        let lane = Selector { lane: Some(Lane::Urgent), ..Selector::default() };
-        assert_eq!((lane.work().as_str(), lane.dead().as_str()), ("work.urgent.>", "dead.work.urgent.>"));
-        for bad in ["", "a/b/c/d", "a//c", "*", "a/>", "a b", "a.b", "server/n s"] {
-            assert!(bad.parse::<Selector>().is_err(), "{bad}");
-        }
     }
 }

@@ -274,8 +274,11 @@ fn merged_config(spec: &Spec, existing: &Map<String, Value>) -> Result<Option<Ma
             merged.insert(field.clone(), value.clone());
         }
     }
-    // Subjects of another release, or of the operator's, stay: taking one away would lose what waits on it.
+    // Subjects of another release, or of the operator's, stay: taking one away would lose what is published on it. Only
+    // those go that are part of ours, since the server refuses subjects that overlap.
     let mut subjects = merged.get("subjects").and_then(Value::as_array).cloned().unwrap_or_default();
+    let part_of_ours = |subject: &str| spec.subjects.iter().any(|ours| *ours != subject && covers(ours, subject));
+    subjects.retain(|subject| !subject.as_str().is_some_and(part_of_ours));
     for subject in spec.subjects {
         if !subjects.iter().any(|s| s == subject) {
             subjects.push((*subject).into());
@@ -283,6 +286,19 @@ fn merged_config(spec: &Spec, existing: &Map<String, Value>) -> Result<Option<Ma
     }
     merged.insert("subjects".to_owned(), Value::Array(subjects));
     Ok((&merged != existing).then_some(merged))
+}
+
+/// Whether every subject that `narrow` matches is matched by `wide`: for a filter and one subject, whether it matches.
+pub(super) fn covers(wide: &str, narrow: &str) -> bool {
+    let (mut wide, mut narrow) = (wide.split('.'), narrow.split('.'));
+    loop {
+        match (wide.next(), narrow.next()) {
+            (Some(">"), Some(_)) | (None, None) => return true,
+            (Some("*"), Some(token)) if token != ">" => {}
+            (Some(wanted), Some(token)) if wanted == token => {}
+            _ => return false,
+        }
+    }
 }
 
 /// Refuses a server that lacks a feature, naming the first that it lacks.
@@ -328,6 +344,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_subject_is_covered_when_all_that_it_matches_is() {
+        for (wide, narrow, is) in [
+            ("work.>", "work.urgent.>", true),
+            ("work.>", "work.>", true),
+            ("work.*.>", "work.a.b", true),
+            ("work.*", "work.>", false),
+            ("work.*", "work.*", true),
+            ("work.a", "work.*", false),
+            ("work.>", "work", false),
+            ("work.>", ">", false),
+        ] {
+            assert_eq!(covers(wide, narrow), is, "{wide} {narrow}");
+        }
+    }
+
     /// Proves: Q-1
     #[test]
     fn an_update_keeps_what_the_operator_and_later_servers_have_set() {
@@ -346,6 +378,10 @@ mod tests {
         assert_eq!(merged["subjects"], json!(["old.>", "work.>", "timer.>"]));
         assert_eq!((&merged["num_replicas"], &merged["max_bytes"]), (&json!(3), &json!(12345)));
         assert_eq!(merged["a_field_to_come"], json!({ "x": 1 }));
+
+        existing.insert("subjects".to_owned(), json!(["work.urgent.>", "work.*.server.>", "old.>", "timer.>"]));
+        let merged = merged_config(&work, &existing).unwrap().unwrap();
+        assert_eq!(merged["subjects"], json!(["old.>", "timer.>", "work.>"]), "the server takes none that overlap");
 
         existing.insert("retention".to_owned(), "limits".into());
         let refusal = merged_config(&work, &existing).unwrap_err().to_string();

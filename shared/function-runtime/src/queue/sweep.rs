@@ -22,7 +22,8 @@ use async_nats::jetstream::message::StreamMessage;
 use weir_messages::subject;
 
 use super::dead::Found;
-use super::inspect::{Consumer, matches, stored_at};
+use super::inspect::{Consumer, stored_at};
+use super::streams::covers;
 use super::{Error, Queue, Reason, WORK, redrive};
 use crate::telemetry::metrics;
 
@@ -148,8 +149,8 @@ impl Queue {
 
 /// Why a message on `subject` is a stray; `None` if it is not one.
 fn stray(subject: &str, consumers: &[Consumer]) -> Option<Reason> {
-    let taken = consumers.iter().flat_map(|consumer| &consumer.filters).any(|filter| matches(filter, subject));
-    if taken || matches(TICKS, subject) {
+    let taken = consumers.iter().flat_map(|consumer| &consumer.filters).any(|filter| covers(filter, subject));
+    if taken || covers(TICKS, subject) {
         return None;
     }
     let error = subject::parse(subject).err()?;

@@ -5,10 +5,19 @@
 #[allow(dead_code)] // shared with other tests, which use other parts of it
 mod nats;
 
+#[path = "../../../../tests/harness/src/proxy.rs"]
+#[allow(dead_code)] // as above
+mod proxy;
+
 mod calls;
+mod crowd;
+mod inspect;
 mod leases;
 mod mishaps;
+mod network;
+mod past;
 mod processes;
 mod streams;
 mod support;
+mod sweep;
 mod timers;

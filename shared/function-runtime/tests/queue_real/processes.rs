@@ -36,7 +36,8 @@ impl InFolder {
         use std::io::Write;
         let path = self.folder.join(file);
         let mut file = fs::File::options().create(true).append(true).open(path).unwrap();
-        writeln!(file, "{text}").unwrap();
+        // In one piece: others write to it as well.
+        file.write_all(format!("{text}\n").as_bytes()).unwrap();
     }
 }
 
@@ -57,6 +58,12 @@ impl Handler for InFolder {
                 let word = if call.lease.check().is_ok() { "wrote" } else { "refused" };
                 self.note("late", &format!("{word} {}", std::process::id()));
             }
+            if let Ok(millis) = fs::read_to_string(self.folder.join("slow")) {
+                let begun = now();
+                tokio::time::sleep(Duration::from_millis(millis.parse().unwrap())).await;
+                self.note("spans", &format!("{name} {} {} {begun} {}", call.lane, std::process::id(), now()));
+                return Verdict::Settled;
+            }
             if created(&self.folder).iter().any(|resource| resource == name) {
                 self.note("done", name);
                 return Verdict::Settled;
@@ -70,6 +77,11 @@ impl Handler for InFolder {
         }
         .boxed()
     }
+}
+
+/// Microseconds on a clock that all processes share.
+pub fn now() -> u128 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros()
 }
 
 /// Not a test, but the worker that the others start: it does nothing unless one of them has.
@@ -98,11 +110,16 @@ fn a_worker_process() {
 }
 
 /// A worker process. Killed when dropped.
-struct Worker(Child);
+pub struct Worker(Child);
 
 impl Worker {
-    fn start(rig: &Rig, folder: &Path, arguments: &str, stop_at: &str) -> Self {
-        let arguments = format!("--nats {} --lease-ttl 2s {arguments}", rig.nats.url()).trim().to_owned();
+    pub fn start(rig: &Rig, folder: &Path, arguments: &str, stop_at: &str) -> Self {
+        Self::start_at(&rig.nats.url(), folder, arguments, stop_at)
+    }
+
+    /// One that reaches NATS by another way.
+    pub fn start_at(nats: &str, folder: &Path, arguments: &str, stop_at: &str) -> Self {
+        let arguments = format!("--nats {nats} --lease-ttl 2s {arguments}").trim().to_owned();
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "processes::a_worker_process", "--ignored", "--nocapture", "--test-threads", "1"])
             .env(FOLDER, folder)
@@ -115,21 +132,25 @@ impl Worker {
         Self(child)
     }
 
-    fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), signal).unwrap();
     }
 
-    fn kill(mut self) {
+    pub fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
     }
 
-    async fn ended(&mut self) -> ExitStatus {
+    pub async fn ended(&mut self) -> ExitStatus {
         eventually("the process to end", || std::future::ready(self.0.try_wait().unwrap())).await
     }
 
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Seconds of processor time so far.
-    fn processor_time(&self) -> f64 {
+    pub fn processor_time(&self) -> f64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap();
         // After the name, in parentheses, the 12th and 13th fields are the ticks in user and system mode, 100 to a second.
         let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
@@ -145,7 +166,7 @@ impl Drop for Worker {
 }
 
 /// The names of all that has been created, sorted.
-fn created(folder: &Path) -> Vec<String> {
+pub fn created(folder: &Path) -> Vec<String> {
     let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let name = |file: String| file.strip_prefix("cloud-")?.rsplit_once('-').map(|(name, _)| name.to_owned());
     let mut created: Vec<String> = names.filter_map(name).collect();
@@ -153,16 +174,16 @@ fn created(folder: &Path) -> Vec<String> {
     created
 }
 
-async fn until_created(folder: &Path, wanted: usize) {
+pub async fn until_created(folder: &Path, wanted: usize) {
     eventually(&format!("{wanted} resources"), || std::future::ready((created(folder).len() >= wanted).then_some(())))
         .await;
 }
 
-fn lines(folder: &Path, file: &str) -> Vec<String> {
+pub fn lines(folder: &Path, file: &str) -> Vec<String> {
     fs::read_to_string(folder.join(file)).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-async fn until_lines(folder: &Path, file: &str, wanted: usize) -> Vec<String> {
+pub async fn until_lines(folder: &Path, file: &str, wanted: usize) -> Vec<String> {
     eventually(&format!("{wanted} lines in {file}"), || {
         let lines = lines(folder, file);
         std::future::ready((lines.len() >= wanted).then_some(lines))

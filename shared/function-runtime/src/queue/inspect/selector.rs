@@ -1,0 +1,114 @@
+//! Which objects to look at.
+//!
+//! Invariant: nothing in a selector widens it: kinds, namespaces and names hold no wildcard and no separator.
+
+use weir_api::Kind;
+use weir_messages::{Lane, subject};
+
+/// Which objects to look at. Empty fields stand for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// A lane.
+    pub lane: Option<Lane>,
+    /// A kind's token; that of a kind which this release does not know will do.
+    pub kind: Option<String>,
+    /// A namespace.
+    pub namespace: Option<String>,
+    /// A name.
+    pub name: Option<String>,
+}
+
+/// A selector that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not KIND, KIND/NAMESPACE or KIND/NAMESPACE/NAME, as in server/default/web-1")]
+pub struct BadSelector(String);
+
+impl std::str::FromStr for Selector {
+    type Err = BadSelector;
+
+    /// Reads `KIND`, `KIND/NAMESPACE` or `KIND/NAMESPACE/NAME`. A known kind may be named as Kubernetes names it.
+    fn from_str(text: &str) -> Result<Self, BadSelector> {
+        let bad = || BadSelector(text.chars().take(80).collect());
+        let mut parts = text.split('/');
+        let mut part = |dots: bool| {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || (dots && c == '.');
+            match parts.next() {
+                None => Ok(None),
+                Some(part) if !part.is_empty() && part.len() <= subject::MAX_NAME && part.chars().all(allowed) => {
+                    Ok(Some(part.to_owned()))
+                }
+                Some(_) => Err(bad()),
+            }
+        };
+        let (kind, namespace, name) = (part(false)?, part(true)?, part(true)?);
+        if parts.next().is_some() {
+            return Err(bad());
+        }
+        Ok(Self { lane: None, kind: kind.map(|kind| kind_token(&kind)), namespace, name })
+    }
+}
+
+/// A kind's token from whatever a person calls it.
+fn kind_token(text: &str) -> String {
+    let names =
+        |kind: &Kind| [kind.token(), kind.kubernetes(), kind.plural()].iter().any(|n| n.eq_ignore_ascii_case(text));
+    Kind::ALL.iter().find(|kind| names(kind)).map_or_else(|| text.to_owned(), |kind| kind.token().to_owned())
+}
+
+impl Selector {
+    fn filter(&self, prefix: &str, dot: &str) -> String {
+        let token = |part: &Option<String>| part.as_ref().map_or_else(|| "*".to_owned(), |part| part.replace('.', dot));
+        match (&self.kind, &self.namespace, &self.name) {
+            (None, None, None) => format!("{prefix}.>"),
+            (_, None, None) => format!("{prefix}.{}.>", token(&self.kind)),
+            _ => format!("{prefix}.{}.{}.{}", token(&self.kind), token(&self.namespace), token(&self.name)),
+        }
+    }
+
+    /// The filter of the work that it selects.
+    pub fn work(&self) -> String {
+        match (self.lane, &self.kind) {
+            (None, None) => self.filter("work", "~"),
+            (lane, _) => self.filter(&format!("work.{}", lane.map_or("*", Lane::token)), "~"),
+        }
+    }
+
+    pub(super) fn timers(&self) -> String {
+        self.filter("timer", "~")
+    }
+
+    pub(super) fn leases(&self) -> String {
+        self.filter("$KV.LEASES", "=")
+    }
+
+    pub(super) fn dead(&self) -> String {
+        match (self.lane, &self.kind) {
+            (None, None) => subject::ALL_DEAD.to_owned(),
+            _ => format!("dead.{}", self.work()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_selector_takes_kinds_by_any_of_their_names_and_nothing_that_could_widen_it() {
+        let selector: Selector = "SecurityGroup/team-a/web.1".parse().unwrap();
+        assert_eq!(selector.work(), "work.*.security-group.team-a.web~1");
+        assert_eq!(selector.leases(), "$KV.LEASES.security-group.team-a.web=1");
+        assert_eq!(selector.dead(), "dead.work.*.security-group.team-a.web~1");
+        let kind: Selector = "planet".parse().unwrap();
+        assert_eq!((kind.work().as_str(), kind.timers().as_str()), ("work.*.planet.>", "timer.planet.>"));
+        let namespace: Selector = "servers/ns".parse().unwrap();
+        assert_eq!(namespace.timers(), "timer.server.ns.*");
+        assert_eq!(Selector::default().work(), "work.>");
+        let lane = Selector { lane: Some(Lane::Urgent), ..Selector::default() };
+        assert_eq!((lane.work().as_str(), lane.dead().as_str()), ("work.urgent.>", "dead.work.urgent.>"));
+        for bad in ["", "a/b/c/d", "a//c", "*", "a/>", "a b", "a.b", "server/n s"] {
+            assert!(bad.parse::<Selector>().is_err(), "{bad}");
+        }
+    }
+}
