@@ -22,8 +22,7 @@ use crate::rebuild;
 pub struct News {
     /// The status as it is to be.
     pub status: ServerStatus,
-    /// Whether the server's function has to look at it (MON-12). A rebuild or a failure that has ended calls for it by the
-    /// status itself.
+    /// Whether the server's function has to look at it: the server is gone (MON-12), or its status calls for it (RBD-20, RTY-4).
     pub wake: bool,
     /// From the object's creation to the server's, once for each server (MON-11).
     pub created: Option<Duration>,
@@ -84,6 +83,8 @@ pub fn decide(object: &crd::Server, server: Option<&compute::Server>, building: 
         let from = object.metadata.creation_timestamp.as_ref()?.0;
         Duration::try_from(then.as_ref()?.0.duration_since(from)).ok()
     };
+    // What calls for its function does so until it is heard: a write that was lost, or changed nothing, is made up for.
+    news.wake = weir_api::server::calls(&news.status);
     let first_attempt = before.provider_create_failures.unwrap_or_default() == 0;
     if before.scheduled_at.is_none() && first_attempt {
         news.created = since(&news.status.scheduled_at);

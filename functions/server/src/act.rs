@@ -10,7 +10,7 @@ use crate::preflight;
 use weir_api::problem::YIELD;
 use weir_api::{Consequence, Problem};
 use weir_function_runtime::Foothold;
-use weir_openstack::compute::{Attach, ImageRef, NewServer};
+use weir_openstack::compute::{Attach, NewServer};
 use weir_openstack::network::{AddressPair, NewFloatingIp, NewPort, PortUpdate};
 use weir_openstack::{Class, Error, NovaServerId, OrAbsent, PortId, SecurityGroupId, Session};
 use weir_provider::During;
@@ -99,7 +99,12 @@ impl Cloud<'_> {
                 Ok(Change::NoFloatingIp((*id).clone()))
             }
             Step::CreateServer(port, creation) => self.create_server(port, creation, desired).await,
-            Step::DeleteServer(_) | Step::DeletePort(_) | Step::Halt(_) | Step::Done => Err(Problem::reread()),
+            Step::DeleteServer(_)
+            | Step::DeletePort(_)
+            | Step::Retry(_)
+            | Step::Image(_)
+            | Step::Halt(_)
+            | Step::Done => Err(Problem::reread()),
         }
     }
 
@@ -119,7 +124,7 @@ impl Cloud<'_> {
             preflight::check(session, &creation.flavor, name, traits).await?;
         }
         let id = session.compute().create_server(&server).await.map_err(|error| not_created(&error, creation))?;
-        Ok(Change::Server(Server::accepted(id, ImageRef::Image(desired.image.clone()))))
+        Ok(Change::Server(Server::accepted(id, desired.image.clone())))
     }
 
     /// Carries out a step that removes something.

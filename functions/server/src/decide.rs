@@ -3,16 +3,16 @@
 //! Order: what stands in the way comes before anything is made, then port, floating IP, server (SRV-1). In deletion:
 //! server, and once it is gone, floating IP and port (SRV-10).
 //!
-//! Rooms for what comes with later work: a changed image is told in [`Halt::ImageDiffers`], where rebuilds will be decided
-//! (a module `rebuild` beside this one, with the marker's `advance` shared with the monitor); a server that has never
-//! run in [`Halt::NeverRan`], where it will be deleted and made again; volumes in [`Halt::Volumes`].
+//! What becomes of a server once it is there is decided beside this: whether one that does not start is made again in
+//! [`retry`], a changed image in [`rebuild`]. Volumes have their room in [`Halt::Volumes`], and are refused until it is furnished.
 
 use crate::desired::{Creation, Desired};
+use crate::life::Life;
 use crate::metadata::Claim;
 use crate::observe::{FloatingIp, Observed, Port, Server};
+use crate::{rebuild, retry};
 use std::time::Duration;
-use weir_api::{Consequence, Problem};
-use weir_openstack::compute::ImageRef;
+use weir_api::{Consequence, Problem, crd};
 use weir_openstack::{FloatingIpId, NetworkId, NovaServerId, PortId};
 
 /// How soon to look again for a server whose deletion this call has just begun. Most clouds have a server gone within a
@@ -40,6 +40,10 @@ pub enum Step<'a> {
     DeleteServer(&'a NovaServerId),
     /// Delete the port.
     DeletePort(&'a PortId),
+    /// Deal with a server that may have failed to start.
+    Retry(retry::Step),
+    /// Deal with the server's image.
+    Image(rebuild::Step),
     /// Nothing can be done now.
     Halt(Halt),
     /// Nothing is left to do.
@@ -58,6 +62,8 @@ impl Step<'_> {
             Self::CreateServer(..) => "create server",
             Self::DeleteServer(_) => "delete server",
             Self::DeletePort(_) => "delete port",
+            Self::Retry(_) => "retry",
+            Self::Image(_) => "image",
             Self::Halt(_) => "halt",
             Self::Done => "done",
         }
@@ -87,10 +93,6 @@ pub enum Halt {
     SeveralFloatingIps,
     /// A floating IP that is not ours is on the port.
     ForeignFloatingIp,
-    /// The server is in error and has never run.
-    NeverRan,
-    /// The server was made from another image than is asked for.
-    ImageDiffers,
     /// Volumes are asked for.
     Volumes,
     /// In deletion: Nova has just begun to delete the server.
@@ -132,13 +134,6 @@ impl Halt {
             Self::ForeignFloatingIp => Problem::operator(
                 "a floating IP that Weir has not made is on the server's port; it is left alone; remove it from the port",
             ),
-            Self::NeverRan => Problem::retry(
-                "the cloud failed to start the server, which has never run; if it stays so, delete it and create it again, or \
-                 choose another flavor or image",
-            ),
-            Self::ImageDiffers => Problem::user_action(
-                "changing the image of a server is not supported yet: set spec.image back, or create the server again",
-            ),
             Self::Volumes => Problem::user_action("attaching volumes is not supported yet: remove spec.volumes"),
             Self::Going => Problem { consequence: Consequence::Yield(FIRST_LOOK), ..Self::NotGone.problem() },
             Self::NotGone => Problem::yielding("waiting until the cloud has deleted the server"),
@@ -147,7 +142,7 @@ impl Halt {
 }
 
 /// What brings the cloud to what is asked for.
-pub fn converge<'a>(desired: &'a Desired, observed: &'a Observed) -> Step<'a> {
+pub fn converge<'a>(desired: &'a Desired, observed: &'a Observed, life: &Life) -> Step<'a> {
     let server = observed.server.as_ref();
     if let Some(halt) = server.and_then(in_the_way) {
         return Step::Halt(halt);
@@ -176,14 +171,22 @@ pub fn converge<'a>(desired: &'a Desired, observed: &'a Observed) -> Step<'a> {
     if let Some(step) = floating_ip(desired.public, &observed.floating_ips, &port.id) {
         return step;
     }
+    match retry::decide(&life.record, server.map(|server| &server.view), life.attempts) {
+        retry::Step::Proceed => {}
+        step => return Step::Retry(step),
+    }
     match (server, &desired.creation) {
+        // A marker is of the server it was made for: that there is none any more is stored before another one is made.
+        (None, _) if life.marker.is_some() => return Step::Image(rebuild::Step::Mark(None)),
         (None, Ok(creation)) => return Step::CreateServer(&port.id, creation),
         (None, Err(problem)) => return Step::Halt(Halt::Refused(problem.clone())),
-        (Some(server), _) if server.never_ran => return Step::Halt(Halt::NeverRan),
-        (Some(server), _) if matches!(&server.image, ImageRef::Image(image) if *image != desired.image) => {
-            return Step::Halt(Halt::ImageDiffers);
+        (Some(server), _) => {
+            let image = crd::ImageId::from(desired.image.as_str());
+            match rebuild::decide(&image, life.marker.as_ref(), &server.view) {
+                rebuild::Step::Done => {}
+                step => return Step::Image(step),
+            }
         }
-        (Some(_), _) => {}
     }
     // Told last: the server is made all the same.
     if observed.floating_ips.iter().any(|ip| ip.foreign) {
@@ -233,7 +236,7 @@ pub fn remove<'a>(observed: &'a Observed, deleted: Option<&NovaServerId>) -> Ste
     // A server in our place that says it is another object's is that object's to delete.
     if let Some(server) = observed.server.as_ref().filter(|server| server.claim != Claim::Another) {
         return match (deleted == Some(&server.id), server.deleting) {
-            (true, true) if !server.failed => Step::Halt(Halt::Going),
+            (true, true) if !server.view.is_error() => Step::Halt(Halt::Going),
             (false, false) => Step::DeleteServer(&server.id),
             _ => Step::Halt(Halt::NotGone),
         };

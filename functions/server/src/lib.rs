@@ -14,13 +14,15 @@
 //! seconds later, would be made twice. Nova offers nothing to rule that out; its refusal of a port that is in use keeps the
 //! second from running. A renamed Server keeps its name in the cloud.
 //!
-//! Image changes, repeated creates and volumes have their rooms in `decide`, and are refused until they are furnished.
+//! A server that does not start is made again a few times, and a changed image rebuilds the server: [`retry`], [`rebuild`].
+//! Volumes have their room in `decide`, and are refused until it is furnished.
 
 mod act;
 mod authority;
 mod decide;
 mod dependencies;
 mod desired;
+mod life;
 mod metadata;
 mod observe;
 mod preflight;
@@ -33,6 +35,7 @@ use decide::Step;
 use dependencies::Dependencies;
 use desired::{Desired, Surroundings};
 use kube::ResourceExt;
+use life::{Life, Stage};
 use observe::{Names, Observed};
 use weir_api::{Problem, crd, labels, names};
 use weir_function_runtime::{Foothold, Function, Scope};
@@ -40,10 +43,39 @@ use weir_function_runtime::{Foothold, Function, Scope};
 /// No server needs more steps in one call.
 const MOST_STEPS: usize = 32;
 
-/// Reconciles Server objects.
+/// Reconciles Server objects, with [`retry::ATTEMPTS`] creates for each at most.
 pub struct Servers;
 
+/// The same with another number of creates; less than one is one.
+#[derive(Clone, Copy, Debug)]
+pub struct BoundedServers {
+    /// How many creates there may be before a server that does not start is left to an operator (RTY-1).
+    pub attempts: i32,
+}
+
 impl Function for Servers {
+    type Object = crd::Server;
+
+    async fn reconcile(
+        &self,
+        scope: &Scope,
+        server: &crd::Server,
+        status: &mut crd::ServerStatus,
+    ) -> Result<(), Problem> {
+        BoundedServers { attempts: retry::ATTEMPTS }.reconcile(scope, server, status).await
+    }
+
+    async fn finalize(
+        &self,
+        scope: &Scope,
+        server: &crd::Server,
+        status: &mut crd::ServerStatus,
+    ) -> Result<(), Problem> {
+        BoundedServers { attempts: retry::ATTEMPTS }.finalize(scope, server, status).await
+    }
+}
+
+impl Function for BoundedServers {
     type Object = crd::Server;
 
     async fn reconcile(
@@ -58,12 +90,20 @@ impl Function for Servers {
         needs.hold(scope, server).await?;
         let session = foothold.session()?;
         let mut observed = observe::whole(&session, &server.name_any(), &desired).await?;
-        let outcome = converge(&Cloud { foothold: &foothold, session: &session }, &desired, &mut observed).await;
+        let cloud = Cloud { foothold: &foothold, session: &session };
+        let life = Life::of(status, self.attempts);
+        let outcome = converge(&cloud, &desired, &mut observed, &life).await;
         show(&observed, &desired, status);
         if observed.port.as_ref().is_some_and(|port| decide::is_as_desired(port, &desired, &observed)) {
             needs.release_unused(scope, server).await?;
         }
-        outcome
+        let stage =
+            Stage { scope, cloud: &cloud, object: server, server: observed.server.as_ref(), attempts: self.attempts };
+        match outcome? {
+            End::Settled => Ok(()),
+            End::Retry(step) => stage.retry(step, status).await,
+            End::Image(step) => stage.image(step, status).await,
+        }
     }
 
     async fn finalize(&self, scope: &Scope, server: &crd::Server, _: &mut crd::ServerStatus) -> Result<(), Problem> {
@@ -81,11 +121,20 @@ fn desired(server: &crd::Server, foothold: &Foothold, needs: &Dependencies) -> R
     Desired::of(server, &around)
 }
 
-/// Takes steps until there are none, or one has to be waited for. `observed` tells afterwards how far it got.
-async fn converge(cloud: &Cloud<'_>, desired: &Desired, observed: &mut Observed) -> Result<(), Problem> {
+/// What the last step of a call is.
+enum End {
+    Settled,
+    Retry(retry::Step),
+    Image(rebuild::Step),
+}
+
+/// Takes steps until there are none, or one has to be waited for, or ends the call. `observed` tells afterwards how far it got.
+async fn converge(cloud: &Cloud<'_>, desired: &Desired, observed: &mut Observed, life: &Life) -> Result<End, Problem> {
     for _ in 0..MOST_STEPS {
-        let change = match decide::converge(desired, observed) {
-            Step::Done => return Ok(()),
+        let change = match decide::converge(desired, observed, life) {
+            Step::Done => return Ok(End::Settled),
+            Step::Retry(step) => return Ok(End::Retry(step)),
+            Step::Image(step) => return Ok(End::Image(step)),
             Step::Halt(halt) => return Err(halt.problem()),
             step => {
                 tracing::info!(step = step.name(), "acting");

@@ -12,10 +12,11 @@ use crate::desired::{Desired, Pair};
 use crate::metadata::{self, Claim};
 use std::collections::BTreeSet;
 use weir_api::Problem;
-use weir_openstack::compute::{self, ImageRef, ServerStatus};
+use weir_openstack::compute::{self, ImageRef, PowerState, ServerStatus};
 use weir_openstack::network::{self, FloatingIpFilter};
-use weir_openstack::{FloatingIpId, NetworkId, NovaServerId, OrAbsent, PortId, SecurityGroupId, Session};
+use weir_openstack::{FloatingIpId, ImageId, NetworkId, NovaServerId, OrAbsent, PortId, SecurityGroupId, Session};
 use weir_provider::During;
+use weir_provider::server::{Activity, Booted, View};
 
 /// What there is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,14 +102,10 @@ pub struct Server {
     pub id: NovaServerId,
     /// Whose it says it is.
     pub claim: Claim,
-    /// Whether it is in ERROR.
-    pub failed: bool,
-    /// Whether it is in ERROR and Nova says that it has never run. If Nova does not tell, it may have (RTY-2).
-    pub never_ran: bool,
     /// Whether Nova is deleting it.
     pub deleting: bool,
-    /// What it was made from.
-    pub image: ImageRef,
+    /// What decides about its life: its status, its image, whether it is worked on and has ever booted.
+    pub view: View,
 }
 
 impl Server {
@@ -117,16 +114,21 @@ impl Server {
         Self {
             id: server.id.clone(),
             claim: metadata::claim(&server.metadata, id),
-            failed: server.status == ServerStatus::Error,
-            never_ran: server.status == ServerStatus::Error && server.launched_at.is_nothing(),
             deleting: server.task_state.value().is_some_and(|task| task == "deleting" || task == "soft-deleting"),
-            image: server.image.clone(),
+            view: View::of(server),
         }
     }
 
     /// A server whose creation Nova has just accepted.
-    pub fn accepted(id: NovaServerId, image: ImageRef) -> Self {
-        Self { id, claim: Claim::Ours, failed: false, never_ran: false, deleting: false, image }
+    pub fn accepted(id: NovaServerId, image: ImageId) -> Self {
+        let view = View {
+            status: ServerStatus::Build,
+            image: ImageRef::Image(image),
+            activity: Activity::Busy,
+            booted: Booted::Never,
+            power: PowerState::Unknown,
+        };
+        Self { id, claim: Claim::Ours, deleting: false, view }
     }
 }
 

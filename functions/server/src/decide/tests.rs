@@ -5,7 +5,9 @@ use crate::desired::Pair;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_api::Consequence;
+use weir_openstack::compute::{ImageRef, ServerStatus};
 use weir_openstack::{FlavorId, ImageId, SecurityGroupId};
+use weir_provider::server::{Activity, Booted};
 
 fn pair(addresses: &str) -> Pair {
     Pair { addresses: addresses.into(), mac: None }
@@ -31,6 +33,11 @@ fn desired(public: bool) -> Desired {
     }
 }
 
+/// A status that says nothing yet.
+fn unwritten() -> Life {
+    Life::of(&crd::ServerStatus::default(), retry::ATTEMPTS)
+}
+
 fn port() -> Port {
     Port {
         id: "p1".into(),
@@ -43,7 +50,7 @@ fn port() -> Port {
 }
 
 fn server() -> Server {
-    Server::accepted("s1".into(), ImageRef::Image("i1".into()))
+    Server::accepted("s1".into(), "i1".into())
 }
 
 fn ip(id: &str, attached: bool, foreign: bool) -> FloatingIp {
@@ -71,15 +78,18 @@ fn halt(step: Step<'_>) -> Halt {
 fn port_floating_ip_and_server_are_made_in_this_order_and_each_once() {
     let desired = desired(true);
     let mut observed = observed();
-    assert_eq!(converge(&desired, &observed), Step::CreatePort(&"n1".into()));
+    assert_eq!(converge(&desired, &observed, &unwritten()), Step::CreatePort(&"n1".into()));
     observed.port = Some(port());
-    assert_eq!(converge(&desired, &observed), Step::CreateFloatingIp(&"p1".into()));
+    assert_eq!(converge(&desired, &observed, &unwritten()), Step::CreateFloatingIp(&"p1".into()));
     observed.floating_ips = vec![ip("f1", true, false)];
-    assert_eq!(converge(&desired, &observed), Step::CreateServer(&"p1".into(), desired.creation.as_ref().unwrap()));
+    assert_eq!(
+        converge(&desired, &observed, &unwritten()),
+        Step::CreateServer(&"p1".into(), desired.creation.as_ref().unwrap())
+    );
     observed.server = Some(server());
-    assert_eq!(converge(&desired, &observed), Step::Done);
+    assert_eq!(converge(&desired, &observed, &unwritten()), Step::Done);
     observed.port.as_mut().unwrap().device = Some("s1".into());
-    assert_eq!(converge(&desired, &observed), Step::Done);
+    assert_eq!(converge(&desired, &observed, &unwritten()), Step::Done);
 }
 
 /// Proves: SRV-5
@@ -87,11 +97,11 @@ fn port_floating_ip_and_server_are_made_in_this_order_and_each_once() {
 fn a_port_is_updated_only_when_groups_or_pairs_differ() {
     let desired = desired(false);
     let mut observed = Observed { port: Some(port()), server: Some(server()), ..observed() };
-    assert_eq!(converge(&desired, &observed), Step::Done);
+    assert_eq!(converge(&desired, &observed, &unwritten()), Step::Done);
     observed.port.as_mut().unwrap().groups.insert("g2".into());
-    assert_eq!(converge(&desired, &observed), Step::UpdatePort(&"p1".into()));
+    assert_eq!(converge(&desired, &observed, &unwritten()), Step::UpdatePort(&"p1".into()));
     observed.port = Some(Port { pairs: BTreeSet::new(), ..port() });
-    assert_eq!(converge(&desired, &observed), Step::UpdatePort(&"p1".into()));
+    assert_eq!(converge(&desired, &observed, &unwritten()), Step::UpdatePort(&"p1".into()));
 }
 
 /// Proves: SRV-6
@@ -118,11 +128,16 @@ fn a_floating_ip_is_kept_made_or_deleted_as_is_asked_for() {
         let desired = desired(public);
         let observed = Observed { port: Some(port()), server: Some(server()), floating_ips, ..observed() };
         let port = PortId::from("p1");
-        assert_eq!(converge(&desired, &observed), expected(&port), "{public} {:?}", observed.floating_ips);
+        assert_eq!(
+            converge(&desired, &observed, &unwritten()),
+            expected(&port),
+            "{public} {:?}",
+            observed.floating_ips
+        );
     }
     let step = |public: bool, ip: FloatingIp| {
         let observed = Observed { port: Some(port()), server: Some(server()), floating_ips: vec![ip], ..observed() };
-        match converge(&desired(public), &observed) {
+        match converge(&desired(public), &observed, &unwritten()) {
             Step::DeleteFloatingIp(id) => Some(("delete", id.clone())),
             Step::AttachFloatingIp(id, _) => Some(("attach", id.clone())),
             _ => None,
@@ -137,7 +152,7 @@ fn a_floating_ip_is_kept_made_or_deleted_as_is_asked_for() {
 fn a_foreign_floating_ip_does_not_keep_the_server_from_being_made() {
     let desired = desired(true);
     let observed = Observed { port: Some(port()), floating_ips: vec![ip("f1", true, true)], ..observed() };
-    assert!(matches!(converge(&desired, &observed), Step::CreateServer(..)));
+    assert!(matches!(converge(&desired, &observed, &unwritten()), Step::CreateServer(..)));
 }
 
 /// Proves: SRV-2
@@ -148,7 +163,7 @@ fn what_stands_in_the_way_is_told_and_nothing_is_made() {
         let mut observed = whole();
         change(&mut observed);
         let desired = desired(false);
-        halt(converge(&desired, &observed))
+        halt(converge(&desired, &observed, &unwritten()))
     };
     let cases: Vec<(Halt, Halt)> = vec![
         (with(|o| o.server.as_mut().unwrap().claim = Claim::Another), Halt::NameTaken),
@@ -165,35 +180,54 @@ fn what_stands_in_the_way_is_told_and_nothing_is_made() {
             }),
             Halt::PortInUse,
         ),
-        (with(|o| o.server.as_mut().unwrap().never_ran = true), Halt::NeverRan),
-        (with(|o| o.server.as_mut().unwrap().image = ImageRef::Image("i2".into())), Halt::ImageDiffers),
     ];
     for (found, expected) in cases {
         assert_eq!(found, expected);
     }
-    // What the cloud does not tell is no difference.
-    for image in [ImageRef::Unreadable, ImageRef::Volume] {
-        let mut observed = whole();
-        observed.server.as_mut().unwrap().image = image;
-        assert_eq!(converge(&desired(false), &observed), Step::Done);
-    }
+}
+
+/// Proves: RBD-10, RBD-11, RTY-5
+#[test]
+fn what_status_says_of_a_server_that_is_gone_is_dealt_with_before_another_is_made() {
+    let observed = Observed { port: Some(port()), ..observed() };
+    let marker = crd::Rebuild { target_image_id: "i1".into(), state: crd::RebuildState::Failed };
+    let life = Life { marker: Some(marker), ..unwritten() };
+    assert_eq!(converge(&desired(false), &observed, &life), Step::Image(rebuild::Step::Mark(None)));
+    let record = retry::Record { failures: 3, ..unwritten().record };
+    let life = Life { record, ..life };
+    assert_eq!(converge(&desired(false), &observed, &life), Step::Retry(retry::Step::GiveUp(3)));
+}
+
+/// Proves: RBD-1, RTY-1
+#[test]
+fn a_failed_start_comes_before_a_changed_image() {
+    let mut observed = Observed { port: Some(port()), server: Some(server()), ..observed() };
+    let view = &mut observed.server.as_mut().unwrap().view;
+    view.status = ServerStatus::Error;
+    view.image = ImageRef::Image("i2".into());
+    assert_eq!(converge(&desired(false), &observed, &unwritten()), Step::Retry(retry::Step::Await));
+    observed.server.as_mut().unwrap().view.booted = Booted::Yes;
+    observed.server.as_mut().unwrap().view.activity = Activity::Quiet;
+    let armed = crd::Rebuild { target_image_id: "i1".into(), state: crd::RebuildState::Initiated };
+    let step = Step::Image(rebuild::Step::Mark(Some(armed)));
+    assert_eq!(converge(&desired(false), &observed, &unwritten()), step);
 }
 
 #[test]
 fn a_server_that_cannot_be_made_leaves_no_port_and_one_that_exists_needs_not_be() {
     let refused = Desired { creation: Err(Problem::user_action("no")), ..desired(true) };
-    assert_eq!(halt(converge(&refused, &observed())), Halt::Refused(Problem::user_action("no")));
+    assert_eq!(halt(converge(&refused, &observed(), &unwritten())), Halt::Refused(Problem::user_action("no")));
     let observed = Observed { port: Some(port()), server: Some(server()), ..observed() };
     let refused = Desired { public: false, ..refused };
-    assert_eq!(converge(&refused, &observed), Step::Done);
+    assert_eq!(converge(&refused, &observed, &unwritten()), Step::Done);
 }
 
 #[test]
 fn volumes_are_refused_only_once_the_server_is_there() {
     let desired = Desired { volumes: true, ..desired(false) };
-    assert_eq!(converge(&desired, &observed()), Step::CreatePort(&"n1".into()));
+    assert_eq!(converge(&desired, &observed(), &unwritten()), Step::CreatePort(&"n1".into()));
     let observed = Observed { port: Some(port()), server: Some(server()), ..observed() };
-    assert_eq!(halt(converge(&desired, &observed)), Halt::Volumes);
+    assert_eq!(halt(converge(&desired, &observed, &unwritten())), Halt::Volumes);
 }
 
 /// Proves: SRV-10
@@ -211,7 +245,7 @@ fn the_server_goes_first_and_the_rest_once_it_is_gone() {
     assert_eq!(halt(remove(&observed, None)), Halt::NotGone);
     assert_eq!(halt(remove(&observed, Some(&"s1".into()))), Halt::Going);
     // It may be in ERROR because its deletion fails each time.
-    observed.server.as_mut().unwrap().failed = true;
+    observed.server.as_mut().unwrap().view.status = ServerStatus::Error;
     assert_eq!(halt(remove(&observed, Some(&"s1".into()))), Halt::NotGone);
     // Deleted by this call, and another one of ours shows.
     observed.server.as_mut().unwrap().deleting = false;
@@ -237,8 +271,10 @@ fn a_deletion_just_begun_is_looked_at_after_a_second_and_one_under_way_after_ten
 /// Proves: SRV-10
 #[test]
 fn a_server_in_any_state_is_deleted_but_never_another_objects() {
-    for never_ran in [true, false] {
-        let observed = Observed { server: Some(Server { never_ran, ..server() }), ..Observed::default() };
+    for status in [ServerStatus::Error, ServerStatus::Build, ServerStatus::Active] {
+        let mut server = server();
+        server.view.status = status;
+        let observed = Observed { server: Some(server), ..Observed::default() };
         assert_eq!(remove(&observed, None), Step::DeleteServer(&"s1".into()));
     }
     let another = Server { claim: Claim::Another, ..server() };
@@ -249,7 +285,7 @@ fn a_server_in_any_state_is_deleted_but_never_another_objects() {
 /// Proves: OWN-7
 #[test]
 fn only_what_the_owner_can_mend_alone_is_parked() {
-    let parked = [Halt::NetworkChanged, Halt::ImageDiffers, Halt::Volumes];
+    let parked = [Halt::NetworkChanged, Halt::Volumes];
     let all = [
         Halt::NameTaken,
         Halt::BeingDeleted,
@@ -260,8 +296,6 @@ fn only_what_the_owner_can_mend_alone_is_parked() {
         Halt::PortInUse,
         Halt::SeveralFloatingIps,
         Halt::ForeignFloatingIp,
-        Halt::NeverRan,
-        Halt::ImageDiffers,
         Halt::Volumes,
         Halt::Going,
         Halt::NotGone,
@@ -278,13 +312,17 @@ fn any_ip() -> impl Strategy<Value = FloatingIp> {
 }
 
 fn any_server() -> impl Strategy<Value = Server> {
-    (0..2u8, any::<[bool; 2]>(), 0..3u8).prop_map(|(id, [never_ran, deleting], claim)| Server {
-        id: format!("s{id}").as_str().into(),
-        failed: never_ran,
-        claim: [Claim::Ours, Claim::Unclaimed, Claim::Another][usize::from(claim)],
-        never_ran,
-        deleting,
-        image: ImageRef::Image("i1".into()),
+    (0..2u8, any::<[bool; 2]>(), 0..3u8).prop_map(|(id, [failed, deleting], claim)| {
+        let mut server = Server {
+            id: format!("s{id}").as_str().into(),
+            claim: [Claim::Ours, Claim::Unclaimed, Claim::Another][usize::from(claim)],
+            deleting,
+            ..server()
+        };
+        if failed {
+            server.view.status = ServerStatus::Error;
+        }
+        server
     })
 }
 
@@ -334,7 +372,7 @@ fn carry_out(step: &Step<'_>, cloud: &Observed) -> Observed {
             next.port = None;
             next.floating_ips.iter_mut().for_each(|ip| ip.attached = false);
         }
-        Step::Halt(_) | Step::Done => {}
+        Step::Retry(_) | Step::Image(_) | Step::Halt(_) | Step::Done => {}
     }
     next
 }
@@ -350,10 +388,10 @@ proptest! {
         let mut cloud = start.clone();
         let mut steps = 0;
         loop {
-            let step = converge(&desired, &cloud);
+            let step = converge(&desired, &cloud, &unwritten());
             let attached = cloud.floating_ips.iter().filter(|ip| ip.attached).count();
             match &step {
-                Step::Halt(_) | Step::Done => break,
+                Step::Retry(_) | Step::Image(_) | Step::Halt(_) | Step::Done => break,
                 Step::CreatePort(_) => prop_assert!(cloud.port.is_none()),
                 Step::CreateServer(..) => {
                     prop_assert!(cloud.server.is_none() && cloud.port.as_ref().unwrap().device.is_none());

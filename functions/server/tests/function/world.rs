@@ -314,6 +314,11 @@ async fn seed_identity(client: &Client, region: &Region) -> (ProjectId, Session)
 }
 
 impl World {
+    /// Changes the Server's status by a merge patch.
+    pub async fn patch_status_with(&self, patch: Value) {
+        self.api::<crd::Server>().patch_status(SERVER, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
     /// Takes all conditions from an object.
     pub async fn patch_status<K>(&self, name: &str)
     where
