@@ -88,19 +88,14 @@ impl Which {
 
 /// Shows a view, or sends dead letters again.
 pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
-    let Some(settings) = settings(checkout, args.nats.as_deref())? else {
-        complain!("weir: nothing is running. `./weir up` starts a stack; --nats URL looks into another queue");
-        return Ok(Exit::NotThere);
-    };
-    let server = settings.nats.servers.join(", ");
-    let queue = queue::connect_now(&settings).await.with_context(|| server.clone())?;
+    let Some(queue) = open(checkout, args.nats.as_deref()).await? else { return Ok(Exit::NotThere) };
     let shown = show(&queue, &args).await;
     queue.close().await;
     shown.map_err(|error| match error.downcast_ref::<Error>() {
         Some(Error::NoStream(stream)) => {
-            anyhow::anyhow!("there is no stream {stream} at {server}: no function of Weir has been there yet")
+            anyhow::anyhow!("there is no stream {stream} on this NATS: no function of Weir has been there yet")
         }
-        _ => error.context(server),
+        _ => error,
     })
 }
 
@@ -126,13 +121,27 @@ async fn show(queue: &Queue, args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Connects to the queue: as told, else that of the stack which runs. `None`, and a word about it, when none does.
+pub async fn open(checkout: &Checkout, told: Option<&str>) -> anyhow::Result<Option<Queue>> {
+    let Some(settings) = settings(checkout, told)? else {
+        complain!("weir: nothing is running. `./weir up` starts a stack; --nats URL looks into another queue");
+        return Ok(None);
+    };
+    let server = settings.nats.servers.join(", ");
+    queue::connect_now(&settings).await.map(Some).context(server)
+}
+
 /// How to reach the queue: as told, else that of the stack which runs; `None` when none does.
 fn settings(checkout: &Checkout, told: Option<&str>) -> anyhow::Result<Option<Settings>> {
     let mut arguments: Vec<OsString> = vec![];
-    let elsewhere = std::env::var_os("WEIR_NATS_URL").is_some_and(|url| !url.is_empty());
+    let elsewhere = std::env::var("WEIR_NATS_URL").ok().filter(|url| !url.is_empty());
+    // Not left to clap, which would repeat the password.
+    if told.or(elsewhere.as_deref()).is_some_and(|url| url.contains('@')) {
+        bail!("the address of NATS holds a user or password; set WEIR_NATS_USER and WEIR_NATS_PASSWORD instead");
+    }
     match told {
         Some(url) => arguments.extend(["--nats".into(), url.into()]),
-        None if elsewhere => {}
+        None if elsewhere.is_some() => {}
         None => {
             let Some(record) = Record::read(&checkout.record())?.filter(Record::is_watched) else { return Ok(None) };
             if record.places.nats.is_empty() {

@@ -1,0 +1,145 @@
+//! `weir queue`, the program, against a real nats-server.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../../../tests/harness/src/nats.rs"]
+#[allow(dead_code)] // shared with other tests, which use other parts of it
+mod nats;
+
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use nats::NatsServer;
+use serde_json::Value;
+use weir_api::{Kind, ObjectRef};
+use weir_function_runtime::queue::{self, Queue};
+use weir_function_runtime::settings::Settings;
+use weir_function_runtime::{lease, timer};
+use weir_messages::{Cause, Lane, Work};
+
+struct Rig {
+    nats: NatsServer,
+    home: tempfile::TempDir,
+    queue: Queue,
+}
+
+impl Rig {
+    async fn start() -> Self {
+        let nats = NatsServer::start().unwrap();
+        let settings = Settings::from_arguments(["--nats", &nats.url(), "--name", "tester"]).unwrap();
+        let queue = queue::connect_now(&settings).await.unwrap();
+        queue.ensure().await.unwrap();
+        Self { nats, home: tempfile::tempdir().unwrap(), queue }
+    }
+
+    fn weir(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.arg("queue").args(args).args(["--nats", &self.nats.url()]);
+        command.env("WEIR_HOME", self.home.path()).env_remove("WEIR_NATS_URL").stdin(Stdio::null()).output().unwrap()
+    }
+
+    fn says(&self, args: &[&str]) -> String {
+        let output = self.weir(args);
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
+        serde_json::from_str(&self.says(&args)).unwrap()
+    }
+}
+
+fn work(name: &str) -> Work {
+    Work::new(ObjectRef::new(Kind::Server, "ns", name), Cause::Changed)
+}
+
+/// Proves: R-6
+#[tokio::test(flavor = "multi_thread")]
+async fn every_view_shows_what_there_is_to_people_and_to_programs() {
+    let rig = Rig::start().await;
+    let queue = &rig.queue;
+    queue.publish(work("a"), Lane::Urgent, None, None).await.unwrap();
+    timer::set(queue, work("later"), Lane::Routine, Duration::from_secs(600), None).await.unwrap();
+    let held = lease::acquire(queue, &work("held").object).await.unwrap();
+
+    let overview = rig.json(&["ls"]);
+    assert_eq!((&overview["timers"], &overview["leases"]), (&1.into(), &1.into()));
+    assert_eq!((&overview["lanes"][0]["kind"], &overview["lanes"][0]["waiting"]), (&"server".into(), &1.into()));
+    let shown = rig.says(&["ls"]);
+    assert!(
+        shown.contains("no function of this kind has been here yet") && shown.contains("1 timers, 1 leases"),
+        "{shown}"
+    );
+
+    let waiting = rig.json(&["peek", "servers"]);
+    assert_eq!(waiting["items"][0]["object"]["name"], "a");
+    let number = waiting["items"][0]["sequence"].to_string();
+    assert!(rig.says(&["peek", "--lane", "urgent"]).contains("server/ns/a"));
+    assert!(rig.says(&["peek", "--lane", "routine"]).contains("Nothing"));
+    let whole = rig.says(&["peek", "--message", &number]);
+    assert!(whole.contains("ce-type: weir.work.v1") && whole.contains(r#""cause":"changed""#), "{whole}");
+    assert_eq!(rig.weir(&["peek", "--message", "999"]).status.code(), Some(1));
+
+    assert_eq!(rig.json(&["timers"])["items"][0]["target"], "work.routine.server.ns.later");
+    assert!(rig.says(&["timers"]).contains("in 9 min"), "{}", rig.says(&["timers"]));
+    assert_eq!(rig.json(&["leases"])["items"][0]["holder"], "tester");
+    assert!(rig.says(&["leases", "server/ns/held"]).contains("tester"));
+    assert!(rig.says(&["dead"]).contains("no dead letters"));
+    assert_eq!(rig.weir(&["peek", "server/ns/>"]).status.code(), Some(2), "wrong usage");
+    drop(held);
+}
+
+/// Proves: Q-10
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_are_shown_harmlessly_and_sent_again_one_by_kind_or_all_and_only_when_told() {
+    let rig = Rig::start().await;
+    let queue = &rig.queue;
+    for (kind, name) in [("planet", "a"), ("planet", "b"), ("comet", "c")] {
+        let body = "\u{1b}[2J".as_bytes().to_vec().into();
+        queue.client().request(format!("work.urgent.{kind}.ns.{name}"), body).await.unwrap();
+    }
+    queue.sweep(Duration::ZERO).await.unwrap();
+    let dead = rig.json(&["dead"]);
+    assert_eq!(dead["total"], 3);
+    assert_eq!(dead["items"][0]["reason"], "unknown-kind");
+    let number = rig.json(&["dead", "planet"])["items"][0]["sequence"].to_string();
+    assert!(rig.says(&["dead", "planet"]).contains("unknown kind \"planet\""));
+    let whole = rig.says(&["peek", "--dead", "--message", &number]);
+    assert!(!whole.contains('\u{1b}') && whole.contains("Weir-Dead-Reason"), "{whole:?}");
+
+    assert_eq!(rig.weir(&["redrive", "--yes"]).status.code(), Some(2), "which, it must be told");
+    let asked = rig.weir(&["redrive", "--all"]);
+    assert_eq!(asked.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&asked.stderr).contains("--yes"), "nobody can be asked here");
+    assert_eq!(rig.json(&["dead"])["total"], 3, "and nothing was sent");
+
+    let sent = rig.json(&["redrive", "--kind", "comet", "--yes"]);
+    assert_eq!((&sent[0]["outcome"], &sent[0]["subject"]), (&"sent".into(), &"work.urgent.comet.ns.c".into()));
+    assert!(rig.says(&["redrive", &number, "-y"]).contains("sent to work.urgent.planet.ns."));
+    assert_eq!(rig.weir(&["redrive", &number, "-y"]).status.code(), Some(1), "it is no longer there");
+    rig.says(&["redrive", "--all", "--yes"]);
+    assert_eq!(rig.json(&["dead"])["total"], 0);
+    assert_eq!(rig.json(&["peek"])["total"], 3);
+    assert!(rig.says(&["ls"]).contains("nobody takes it"));
+}
+
+#[test]
+fn without_a_stack_or_with_a_nats_that_is_not_there_it_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let weir = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.arg("queue").args(args).env("WEIR_HOME", home.path()).env_remove("WEIR_NATS_URL");
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = weir(&["ls"]);
+    assert!(code == Some(3) && said.contains("weir up"), "{code:?} {said}");
+    let (code, said) = weir(&["ls", "--nats", "nats://127.0.0.1:1"]);
+    assert!(code == Some(1) && said.contains("127.0.0.1:1"), "{code:?} {said}");
+    let (code, said) = weir(&["ls", "--nats", "nats://me:hunter2@127.0.0.1:1"]);
+    assert!(code == Some(1) && !said.contains("hunter2"), "{code:?} {said}");
+    let nats = NatsServer::start().unwrap();
+    let (code, said) = weir(&["ls", "--nats", &nats.url()]);
+    assert!(code == Some(1) && said.contains("no stream WORK"), "{code:?} {said}");
+}
