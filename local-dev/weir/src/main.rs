@@ -12,6 +12,7 @@
 mod checkout;
 mod cluster;
 mod down;
+mod export;
 mod follow;
 mod logs;
 mod nats;
@@ -21,12 +22,14 @@ mod probe;
 mod process;
 mod queue;
 mod record;
+mod replay;
 mod sample;
 mod screen;
 mod signals;
 mod stack;
 mod status;
 mod supervisor;
+mod trace;
 mod up;
 
 use checkout::Checkout;
@@ -61,6 +64,12 @@ enum Command {
     Logs(logs::Args),
     /// Look into the queue: what waits, timers, leases, dead letters; and send dead letters again
     Queue(queue::Args),
+    /// Show what an object's function was called for, and what it read, did and decided
+    Trace(trace::Args),
+    /// Run recorded calls again, offline, or publish past events again
+    Replay(replay::Args),
+    /// Write an object's recorded calls into a file, for `weir replay file`
+    Export(export::Args),
     /// Fetch nats-server unless a good one is there, and print where it is
     #[command(hide = true)]
     NatsServer,
@@ -114,6 +123,9 @@ fn run(home: Option<PathBuf>, command: Command) -> anyhow::Result<Exit> {
             Command::Status(args) => status::run(&checkout, &args).await,
             Command::Logs(args) => logs::run(&checkout, &args),
             Command::Queue(args) => queue::run(&checkout, args).await,
+            Command::Trace(args) => trace::run(&checkout, args).await,
+            Command::Replay(args) => replay::run(&checkout, args).await,
+            Command::Export(args) => export::run(&checkout, args).await,
             Command::NatsServer => {
                 let server = nats::get(&checkout, |what| complain!("weir: {what}"))?;
                 say!("{}", server.program.display());

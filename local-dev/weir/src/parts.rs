@@ -90,6 +90,10 @@ pub fn functions(
         ("WEIR_NATS_URL", Some(nats_url.into())),
         ("WEIR_GRACE", Some(GRACE.into())),
     ];
+    // On a laptop, everything is worth looking at afterwards.
+    if std::env::var_os("WEIR_RECORD").is_none() {
+        env.push(("WEIR_RECORD", Some("all".into())));
+    }
     if let Some(credentials) = credentials {
         // Whatever else is set for reaching another NATS must not be tried on ours.
         env.extend(OTHER_CREDENTIALS.map(|name| (name, None)));

@@ -30,6 +30,7 @@
 //! - User data keeps its beginning only: a decision that hangs on its length or its parts is not replayed faithfully.
 
 mod decision;
+pub mod past;
 mod publish;
 pub mod redact;
 pub mod replay;

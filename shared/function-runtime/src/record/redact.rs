@@ -96,7 +96,15 @@ pub fn is_placeholder(text: &str) -> bool {
 pub struct Secrets {
     key: Key,
     /// The longest first: one secret may be a part of another.
-    known: BTreeMap<(Reverse<usize>, String), String>,
+    known: BTreeMap<(Reverse<usize>, String), StandIn>,
+}
+
+/// What stands for a secret.
+struct StandIn {
+    /// This.
+    by: String,
+    /// The secret as it is written inside JSON, if that differs.
+    escaped: Option<String>,
 }
 
 /// Of which kind a field is.
@@ -145,12 +153,15 @@ impl Secrets {
     }
 
     fn replace(&mut self, secret: &str, by: String) {
-        self.known.insert((Reverse(secret.len()), secret.to_owned()), by);
+        let escaped = Value::String(secret.to_owned()).to_string();
+        let escaped = escaped[1..escaped.len() - 1].to_owned();
+        let escaped = (escaped != secret).then_some(escaped);
+        self.known.insert((Reverse(secret.len()), secret.to_owned()), StandIn { by, escaped });
     }
 
     fn replacement(&self, secret: &str) -> String {
         let known = self.known.get(&(Reverse(secret.len()), secret.to_owned()));
-        known.cloned().unwrap_or_else(|| self.key.placeholder(secret))
+        known.map_or_else(|| self.key.placeholder(secret), |known| known.by.clone())
     }
 
     /// Remembers all secrets of a JSON body that was sent to, or came from, `url`.
@@ -392,13 +403,13 @@ impl Secrets {
 
     /// Text without its secrets.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if text.is_empty() {
-            return Cow::Borrowed(text);
-        }
         self.text_at(text, DEEPEST)
     }
 
     fn text_at<'a>(&self, text: &'a str, depth: usize) -> Cow<'a, str> {
+        if text.len() < SHORTEST {
+            return Cow::Borrowed(text);
+        }
         let Some(depth) = depth.checked_sub(1) else {
             // So deep that nobody can say what is in it.
             return Cow::Owned(self.key.placeholder(text));
@@ -427,14 +438,14 @@ impl Secrets {
         if let Some(changed) = self.words(&out, depth) {
             out = Cow::Owned(changed);
         }
-        for ((_, secret), stands_in) in &self.known {
+        for ((_, secret), StandIn { by, escaped }) in &self.known {
             if out.contains(secret.as_str()) {
-                out = Cow::Owned(out.replace(secret.as_str(), stands_in));
+                out = Cow::Owned(out.replace(secret.as_str(), by));
             }
-            let escaped = Value::String(secret.clone()).to_string();
-            let escaped = &escaped[1..escaped.len() - 1];
-            if escaped != secret && out.contains(escaped) {
-                out = Cow::Owned(out.replace(escaped, stands_in));
+            if let Some(escaped) = escaped
+                && out.contains(escaped.as_str())
+            {
+                out = Cow::Owned(out.replace(escaped.as_str(), by));
             }
         }
         if mentions_a_secret(&out) {
@@ -465,7 +476,7 @@ impl Secrets {
     }
 
     fn is_ours(&self, pem: &str) -> bool {
-        self.known.values().any(|ours| ours == pem)
+        self.known.values().any(|known| known.by == pem)
             || PrivateKey::from_openssh(pem).is_ok_and(|key| key.comment() == STAND_IN)
     }
 

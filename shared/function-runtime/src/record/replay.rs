@@ -5,7 +5,8 @@
 //!
 //! Invariants
 //! - Nothing is sent anywhere. A request that the recording has no answer to fails, and is named.
-//! - An answer is given once, in the recorded order among requests that are alike.
+//! - An answer is given once, in the recorded order among requests that are alike. Of requests that are made at the same
+//!   time, those are answered first that were answered first: which of two failures comes first may decide.
 //! - A write that differs from the recorded one only in its body gets the recorded answer, so that the run goes on; the
 //!   difference shows in the decision.
 
@@ -62,6 +63,9 @@ pub enum Error {
     /// The run has left no recording, since it panicked before it began.
     #[error("the function has not come to an end")]
     NoEnd,
+    /// There is nothing to run it on.
+    #[error("the call cannot be run here: {0}")]
+    Runtime(String),
 }
 
 /// Runs a recorded call of `function` again. `until`: stop when a step is decided that begins with this.
@@ -69,6 +73,16 @@ pub enum Error {
 /// # Errors
 /// The recording is of another kind's function.
 pub async fn replay<F: Function>(function: F, recording: &Recording, until: Option<String>) -> Result<Replay, Error> {
+    let recording = recording.clone();
+    // On one thread, so that who comes first does not depend on who runs where.
+    let run = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map_err(|error| Error::Runtime(error.to_string()))?.block_on(run(function, &recording, until))
+    };
+    tokio::task::spawn_blocking(run).await.map_err(|error| Error::Runtime(error.to_string()))?
+}
+
+async fn run<F: Function>(function: F, recording: &Recording, until: Option<String>) -> Result<Replay, Error> {
     let player = Arc::new(Player::new(recording));
     let (recorder, mut runs) = Recorder::collecting(Mode::All);
     let reconciler =
@@ -107,21 +121,44 @@ pub(crate) struct Player {
 struct State {
     /// Those not yet given, in order: tokens that were held, then the call's own, then others' vain attempts for a token.
     exchanges: Vec<Exchange>,
+    /// How many of them, from the first on, are tokens that were held.
+    held: usize,
     clock: std::collections::VecDeque<Timestamp>,
     missing: Vec<String>,
     stopped: bool,
+    /// When those were answered that wait for an answer now, in microseconds since the recorded call began.
+    waiting: Vec<u64>,
+}
+
+/// How often others get a word in before it is taken for granted that all who run now have asked what they want to ask. An
+/// answer passes a handful of tasks on its way.
+const PATIENCE: usize = 32;
+
+/// Waits for its turn; gives it up when dropped.
+struct Turn<'a> {
+    player: &'a Player,
+    done: u64,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut state = self.player.state();
+        if let Some(at) = state.waiting.iter().position(|done| *done == self.done) {
+            state.waiting.remove(at);
+        }
+    }
 }
 
 impl Player {
     fn new(recording: &Recording) -> Self {
         let got = |exchange: &&Exchange| matches!(exchange.answer, Answer::Response { status: 200..300, .. });
         let (held, vain): (Vec<&Exchange>, Vec<&Exchange>) = recording.held.iter().partition(got);
-        let exchanges = held.into_iter().chain(recording.exchanges()).chain(vain).cloned().collect();
+        let (many, exchanges) = (held.len(), held.into_iter().chain(recording.exchanges()).chain(vain).cloned().collect());
         let clock = recording.entries.iter().filter_map(|entry| match entry {
             Entry::Clock { time } => time.parse().ok(),
             _ => None,
         });
-        let state = State { exchanges, clock: clock.collect(), missing: Vec::new(), stopped: false };
+        let state = State { exchanges, held: many, clock: clock.collect(), missing: Vec::new(), stopped: false, waiting: Vec::new() };
         Self { state: Mutex::new(state), key: Key::random() }
     }
 
@@ -147,7 +184,27 @@ impl Player {
         self.state().clock.pop_front().unwrap_or_else(Timestamp::now)
     }
 
-    fn answer(&self, peer: Peer, method: &str, url: &str, body: &Bytes) -> Option<Answer> {
+    async fn answer(&self, peer: Peer, method: &str, url: &str, body: &Bytes) -> Option<Answer> {
+        let (done, answer) = match self.find(peer, method, url, body) {
+            Ok((done, answer)) => (done, Ok(answer)),
+            // Last, once all others are answered: the call may have gone another way before it came to this request.
+            Err(missing) => (u64::MAX, Err(missing)),
+        };
+        let turn = Turn { player: self, done };
+        self.state().waiting.push(done);
+        loop {
+            // Also, so that whoever waits for a step at which to stop gets a word in.
+            for _ in 0..PATIENCE {
+                tokio::task::yield_now().await;
+            }
+            if self.state().waiting.iter().min() == Some(&turn.done) {
+                return answer.map_err(|missing| self.state().missing.push(missing)).ok();
+            }
+        }
+    }
+
+    /// The answer to a request, and when it came; or what is missing.
+    fn find(&self, peer: Peer, method: &str, url: &str, body: &Bytes) -> Result<(u64, Answer), String> {
         let mut secrets = Secrets::new(self.key.clone());
         secrets.learn(url, body);
         let asked_url = normal_text(&secrets.url(url));
@@ -160,11 +217,14 @@ impl Player {
         // A token for somebody else is no answer at all.
         let found = same.or_else(|| if token { None } else { state.exchanges.iter().position(alike) });
         if let Some(found) = found {
-            return Some(state.exchanges.remove(found).answer);
+            let exchange = state.exchanges.remove(found);
+            // What was held was there before the call began.
+            let done = if found < state.held { 0 } else { exchange.at.saturating_add(exchange.took) };
+            state.held -= usize::from(found < state.held);
+            return Ok((done, exchange.answer));
         }
         let shown = asked.filter(|_| method != "GET").map(|body| format!(" {}", short(&body))).unwrap_or_default();
-        state.missing.push(format!("{method} {asked_url}{shown}"));
-        None
+        Err(format!("{method} {asked_url}{shown}"))
     }
 
     /// A Kubernetes client that answers from the recording.
@@ -175,9 +235,7 @@ impl Player {
             async move {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await?;
-                // So that whoever waits for a step at which to stop gets a word in.
-                tokio::task::yield_now().await;
-                match player.answer(Peer::Kubernetes, parts.method.as_str(), &parts.uri.to_string(), &body) {
+                match player.answer(Peer::Kubernetes, parts.method.as_str(), &parts.uri.to_string(), &body).await {
                     Some(Answer::Response { status, headers, body }) => {
                         Ok::<_, tower::BoxError>(response(status, &headers, body.as_ref())?.map(Body::from))
                     }
@@ -201,9 +259,8 @@ struct Played(Arc<Player>);
 impl Transport for Played {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<Bytes>, TransportError>> {
         Box::pin(async move {
-            tokio::task::yield_now().await;
             let (method, url) = (request.method().as_str(), request.uri().to_string());
-            match self.0.answer(Peer::Openstack, method, &url, request.body()) {
+            match self.0.answer(Peer::Openstack, method, &url, request.body()).await {
                 Some(Answer::Response { status, headers, body }) => response(status, &headers, body.as_ref())
                     .map_err(|error| TransportError::Broken(format!("the recording is damaged: {error}"))),
                 Some(Answer::Failed { failure, detail }) => Err(match failure.as_str() {

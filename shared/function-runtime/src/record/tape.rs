@@ -32,7 +32,7 @@ tokio::task_local! {
 
 /// Something that was said.
 pub(super) enum Raw {
-    Exchange(RawExchange),
+    Exchange(Box<RawExchange>),
     Step { at: u64, step: String },
     Clock(Timestamp),
 }
@@ -187,7 +187,7 @@ impl Tape {
         };
         self.size.fetch_add(exchange.body.len() + answer + 512, Ordering::Relaxed);
         if let Some(slot) = self.entries().get_mut(index) {
-            *slot = Raw::Exchange(exchange);
+            *slot = Raw::Exchange(Box::new(exchange));
         }
     }
 
@@ -202,7 +202,7 @@ impl Tape {
             body: body.clone(),
             answer: RawAnswer::Abandoned,
         };
-        let index = self.push(Raw::Exchange(exchange.clone()));
+        let index = self.push(Raw::Exchange(Box::new(exchange.clone())));
         Open { tape: self, exchange: Some(exchange), index }
     }
 
@@ -248,7 +248,7 @@ impl Tape {
         let mut held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
         held.extend(self.tokens.failures(self.begun));
         let exchanges = held.iter().chain(raw.iter().filter_map(|raw| match raw {
-            Raw::Exchange(exchange) => Some(exchange),
+            Raw::Exchange(exchange) => Some(&**exchange),
             _ => None,
         }));
         exchanges.for_each(|exchange| exchange.learn(secrets));
