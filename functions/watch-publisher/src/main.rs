@@ -16,7 +16,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     run::start(|stop| async move {
-        let arguments = Arguments::parse();
+        let arguments: Arguments = settings::parse()?;
         telemetry::init(&arguments.common)?;
         if let Some(address) = arguments.common.telemetry.metrics {
             telemetry::serve(address, stop.clone()).await?;

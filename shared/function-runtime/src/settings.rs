@@ -33,7 +33,7 @@ pub struct Settings {
 impl Settings {
     /// The settings of this process. Asked for help or the version, shows it and exits.
     pub fn of_process() -> anyhow::Result<Self> {
-        Self::try_parse().map_err(|error| refusal(&error))
+        parse()
     }
 
     /// The settings that a process has with `arguments` after its name, and without looking at its own command line.
@@ -46,6 +46,12 @@ impl Settings {
             std::iter::once(std::ffi::OsString::from("weir")).chain(arguments.into_iter().map(Into::into)),
         )
     }
+}
+
+/// The arguments of this process, for one that has more than [`Settings`]. A refusal never repeats what was refused, since
+/// that may hold a password. Asked for help or the version, shows it and exits.
+pub fn parse<T: Parser>() -> anyhow::Result<T> {
+    T::try_parse().map_err(|error| refusal(&error))
 }
 
 /// How to reach the queue.
