@@ -21,3 +21,4 @@ mod streams;
 mod support;
 mod sweep;
 mod timers;
+mod versions;
