@@ -9,16 +9,16 @@ use weir_openstack_sim::{Action, Answer, Fault};
 pub async fn begin(stack: &Stack, dice: &mut Dice) -> u64 {
     let slow_down = Answer { code: 429, body: None, headers: [("Retry-After".to_owned(), "1".to_owned())].into() };
     let cloud = [
-        Fault::status(500).with_probability(0.02, dice.next()),
-        Fault::status_after(500).with_probability(0.02, dice.next()),
-        Fault::status(503).with_probability(0.02, dice.next()),
-        Fault::new(Action::Status(slow_down)).with_probability(0.01, dice.next()),
-        Fault::status(409).on("POST", "").with_probability(0.02, dice.next()),
-        Fault::status(409).on("PUT", "").with_probability(0.02, dice.next()),
-        Fault::status(409).on("DELETE", "").with_probability(0.02, dice.next()),
-        Fault::new(Action::ResetBefore).with_probability(0.01, dice.next()),
-        Fault::new(Action::ResetAfter).with_probability(0.02, dice.next()),
-        Fault::new(Action::TokenExpired).with_probability(0.01, dice.next()),
+        Fault::status(500).with_probability(0.02, dice.roll()),
+        Fault::status_after(500).with_probability(0.02, dice.roll()),
+        Fault::status(503).with_probability(0.02, dice.roll()),
+        Fault::new(Action::Status(slow_down)).with_probability(0.01, dice.roll()),
+        Fault::status(409).on("POST", "").with_probability(0.02, dice.roll()),
+        Fault::status(409).on("PUT", "").with_probability(0.02, dice.roll()),
+        Fault::status(409).on("DELETE", "").with_probability(0.02, dice.roll()),
+        Fault::new(Action::ResetBefore).with_probability(0.01, dice.roll()),
+        Fault::new(Action::ResetAfter).with_probability(0.02, dice.roll()),
+        Fault::new(Action::TokenExpired).with_probability(0.01, dice.roll()),
     ];
     stack.cloud("POST", "faults", Some(&json!(cloud))).await;
     cloud.len() as u64 + begin_in_kubernetes(stack, dice).await
@@ -28,15 +28,15 @@ pub async fn begin(stack: &Stack, dice: &mut Dice) -> u64 {
 pub async fn begin_in_kubernetes(stack: &Stack, dice: &mut Dice) -> u64 {
     let writes = |fault: KubeFault| ["create", "patch", "delete"].into_iter().fold(fault, KubeFault::verb);
     let kubernetes = [
-        KubeFault::status(500).probability(0.02, dice.next()),
-        KubeFault::new(KubeAction::Status { code: 429, retry_after: Some(1) }).probability(0.01, dice.next()),
-        writes(KubeFault::status(409)).probability(0.03, dice.next()),
-        KubeFault::lost_write().probability(0.02, dice.next()),
-        KubeFault::new(KubeAction::LostAnswer).probability(0.02, dice.next()),
-        KubeFault::new(KubeAction::Drop).probability(0.01, dice.next()),
-        watch(Disruption::End { after_ms: 500 }).probability(0.3, dice.next()),
-        watch(Disruption::Gone).probability(0.2, dice.next()),
-        watch(Disruption::Hang).probability(0.1, dice.next()),
+        KubeFault::status(500).probability(0.02, dice.roll()),
+        KubeFault::new(KubeAction::Status { code: 429, retry_after: Some(1) }).probability(0.01, dice.roll()),
+        writes(KubeFault::status(409)).probability(0.03, dice.roll()),
+        KubeFault::lost_write().probability(0.02, dice.roll()),
+        KubeFault::new(KubeAction::LostAnswer).probability(0.02, dice.roll()),
+        KubeFault::new(KubeAction::Drop).probability(0.01, dice.roll()),
+        watch(Disruption::End { after_ms: 500 }).probability(0.3, dice.roll()),
+        watch(Disruption::Gone).probability(0.2, dice.roll()),
+        watch(Disruption::Hang).probability(0.1, dice.roll()),
     ];
     for fault in &kubernetes {
         // Only those who give no name for themselves: the functions. The test itself wants to be served.
@@ -52,7 +52,8 @@ fn watch(disruption: Disruption) -> KubeFault {
 
 /// Ends all faults; returns how often they have struck since the APIs were last started.
 pub async fn end(stack: &Stack) -> u64 {
-    let count = |list: &Value, key: &str| list.as_array().into_iter().flatten().filter_map(|f| f[key].as_u64()).sum::<u64>();
+    let count =
+        |list: &Value, key: &str| list.as_array().into_iter().flatten().filter_map(|f| f[key].as_u64()).sum::<u64>();
     let cloud = stack.cloud("GET", "faults", None).await;
     let kubernetes = stack.cluster.sim("GET", "faults", None).await;
     stack.cloud("DELETE", "faults", None).await;

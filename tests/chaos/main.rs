@@ -21,7 +21,7 @@ const NETWORK: &str = "b0000000-0000-4000-8000-00000000000a";
 const GROUP: &str = "b0000000-0000-4000-8000-00000000000b";
 
 /// How long the storm lasts while things are made, and again while they are deleted.
-const STORM: Duration = Duration::from_secs(14);
+const STORM: Duration = Duration::from_secs(10);
 /// How long things may take once the storm is over. What had failed most often waits longest, since each failure doubles the
 /// wait; far less than the safety net, so that a lost event would show.
 const CALM: Duration = Duration::from_secs(100);

@@ -85,9 +85,9 @@ async fn a_main_job_that_is_deleted_while_it_is_being_made_leaves_nothing() {
         let told = format!("round {round}, applied in the order {}", kinds(&objects));
         apply(&stack, &objects).await;
         // As far as it gets until the cloud has been asked for so many changes, and no further.
-        let changes = dice.below(16) as usize;
+        let changes = dice.below(16);
         let what = format!("{changes} changes of the cloud");
-        stack.eventually(SOON, &what, async || stack.cloud_writes().await.len() >= changes).await;
+        stack.eventually(SOON, &what, async || stack.cloud_writes().await.len() as u64 >= changes).await;
         with_something += u32::from(!stack.made().await.is_empty());
         dice.shuffle(&mut objects);
         let told = format!("{told}, deleted after {changes} changes in the order {}", kinds(&objects));

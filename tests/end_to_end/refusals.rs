@@ -96,7 +96,7 @@ async fn a_bad_manifest_is_refused_at_apply_with_a_message_that_says_what_to_do(
         changed["spec"][field] = value;
         match stack.cluster.try_apply(&changed).await {
             Err(kube::Error::Api(status)) => {
-                assert!(status.message.contains("create a new server"), "{field}: {status:?}")
+                assert!(status.message.contains("create a new server"), "{field}: {status:?}");
             }
             other => panic!("a changed {field}: {other:?}"),
         }

@@ -18,12 +18,11 @@ impl Dice {
     /// # Panics
     /// [`SEED`] holds no number.
     pub fn from_environment() -> Self {
-        let seed = match std::env::var(SEED) {
-            Ok(text) => text.parse().unwrap_or_else(|_| panic!("{SEED} must be a number")),
-            Err(_) => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                now.as_secs() ^ u64::from(now.subsec_nanos()) ^ u64::from(std::process::id()) << 32
-            }
+        let seed = if let Ok(text) = std::env::var(SEED) {
+            text.parse().unwrap_or_else(|_| panic!("{SEED} must be a number"))
+        } else {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            now.as_secs() ^ u64::from(now.subsec_nanos()) ^ (u64::from(std::process::id()) << 32)
         };
         println!("the seed is {seed}; {SEED}={seed} runs it again");
         Self { seed, state: seed }
@@ -35,7 +34,7 @@ impl Dice {
     }
 
     /// The next number (SplitMix64: short, and good enough for tests).
-    pub fn next(&mut self) -> u64 {
+    pub fn roll(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -45,7 +44,7 @@ impl Dice {
 
     /// A number below `end`, which is not 0.
     pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.roll() % end
     }
 
     /// Puts items into a random order.

@@ -262,12 +262,19 @@ impl Stack {
             let _ = writeln!(
                 text,
                 "consumer {}: delivered {} ack floor {} ack pending {} redelivered {} pending {} requests {}",
-                consumer["name"], of("delivered"), of("ack_floor"), of("num_ack_pending"), of("num_redelivered"), of("num_pending"), of("num_waiting")
+                consumer["name"],
+                of("delivered"),
+                of("ack_floor"),
+                of("num_ack_pending"),
+                of("num_redelivered"),
+                of("num_pending"),
+                of("num_waiting")
             );
         }
         for subject in self.waiting_work().await?.into_iter().take(5) {
             let message = ask("STREAM.MSG.GET.WORK".into(), json!({"last_by_subj": subject})).await?;
-            let _ = writeln!(text, "message {} {} of {}", message["message"]["seq"], subject, message["message"]["time"]);
+            let _ =
+                writeln!(text, "message {} {} of {}", message["message"]["seq"], subject, message["message"]["time"]);
         }
         Ok(text)
     }
@@ -296,9 +303,8 @@ impl Stack {
     pub async fn eventually(&self, patience: Duration, what: &str, mut holds: impl AsyncFnMut() -> bool) {
         let until = Instant::now() + patience;
         while !holds().await {
-            if Instant::now() > until {
-                panic!("not so after {} s: {what}\n{}", patience.as_secs(), self.report().await);
-            }
+            let in_time = Instant::now() < until;
+            assert!(in_time, "not so after {} s: {what}\n{}", patience.as_secs(), self.report().await);
             tokio::time::sleep(LOOK).await;
         }
     }
