@@ -277,7 +277,7 @@ async fn answer(
         Ok(message) => Ok(Some(message)),
         Err(error) => match error.kind() {
             RawMessageErrorKind::NoMessageFound => Ok(None),
-            RawMessageErrorKind::JetStream(error) if u64::from(error.error_code().0) == STREAM_NOT_FOUND => {
+            RawMessageErrorKind::JetStream(error) if error.error_code().0 == STREAM_NOT_FOUND => {
                 Err(Error::NoStream(stream.to_owned()))
             }
             RawMessageErrorKind::Other => Err(Error::Answer { what: what() }),

@@ -62,12 +62,9 @@ impl Queue {
 
     /// Removes a message from a stream. That it has gone already is as good.
     pub(super) async fn remove(&self, stream: &'static str, sequence: u64) -> Result<(), Error> {
-        /// JetStream's error code for a message that is not there.
-        const NOT_THERE: u64 = 10057;
         match self.api(&format!("STREAM.MSG.DELETE.{stream}"), &json!({ "seq": sequence, "no_erase": true })).await {
             Ok(_) => Ok(()),
-            Err(super::streams::Refusal::Code(NOT_THERE, _)) => Ok(()),
-            // The code is also that of other failures to delete; what matters is whether it is there.
+            // No code of its own tells that it is gone from other failures; what matters is whether it is there.
             Err(refusal) => match self.message(stream, sequence).await {
                 Ok(None) => Ok(()),
                 _ => Err(refusal.into()),

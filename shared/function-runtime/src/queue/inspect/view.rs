@@ -192,7 +192,7 @@ impl Message {
             cause: work.map(|work| work.cause),
             attempt: work.map(|work| work.attempt).unwrap_or_default(),
             source: envelope.as_ref().map(|envelope| envelope.source.clone()),
-            trace: envelope.and_then(|envelope| Some(envelope.traceparent?.trace_id().to_string())),
+            trace: envelope.and_then(|envelope| Some(envelope.traceparent?.trace_id())),
             problem,
         }
     }
