@@ -5,8 +5,8 @@ use weir_harness::{Dice, Stack};
 use weir_kube_sim::{Action as KubeAction, Disruption, Fault as KubeFault};
 use weir_openstack_sim::{Action, Answer, Fault};
 
-/// Lets faults begin in both APIs; returns how many kinds of them there are.
-pub async fn begin(stack: &Stack, dice: &mut Dice) -> u64 {
+/// Lets faults begin in both APIs.
+pub async fn begin(stack: &Stack, dice: &mut Dice) {
     let slow_down = Answer { code: 429, body: None, headers: [("Retry-After".to_owned(), "1".to_owned())].into() };
     let cloud = [
         Fault::status(500).with_probability(0.02, dice.roll()),
@@ -21,11 +21,11 @@ pub async fn begin(stack: &Stack, dice: &mut Dice) -> u64 {
         Fault::new(Action::TokenExpired).with_probability(0.01, dice.roll()),
     ];
     stack.cloud("POST", "faults", Some(&json!(cloud))).await;
-    cloud.len() as u64 + begin_in_kubernetes(stack, dice).await
+    begin_in_kubernetes(stack, dice).await;
 }
 
 /// The same in Kubernetes only.
-pub async fn begin_in_kubernetes(stack: &Stack, dice: &mut Dice) -> u64 {
+pub async fn begin_in_kubernetes(stack: &Stack, dice: &mut Dice) {
     let writes = |fault: KubeFault| ["create", "patch", "delete"].into_iter().fold(fault, KubeFault::verb);
     let kubernetes = [
         KubeFault::status(500).probability(0.02, dice.roll()),
@@ -43,7 +43,6 @@ pub async fn begin_in_kubernetes(stack: &Stack, dice: &mut Dice) -> u64 {
         let fault = fault.clone().user_agent("^$");
         stack.cluster.sim("POST", "faults", Some(&json!(fault))).await;
     }
-    kubernetes.len() as u64
 }
 
 fn watch(disruption: Disruption) -> KubeFault {

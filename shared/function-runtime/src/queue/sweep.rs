@@ -5,7 +5,9 @@
 //!   lane that does not exist. They go to the dead letters.
 //! - *Forgotten* ones are on a subject that a consumer takes, but it has given them up: their deliveries had reached a
 //!   `max_deliver` that an operator or an earlier release had set. Lifting that limit does not bring them back.
-//!   They are sent again, as they are.
+//!   Or the server was killed: it keeps what a consumer has acknowledged and what the stream has removed apart, so that a
+//!   message may be in the stream again that its consumer has done with (the chaos test finds some in most runs).
+//!   They are sent again, as they are: for one that was done with, this means one call more.
 //!
 //! Any worker does it, now and then: there is always one, of whatever kind, and two at once do no harm. What is cheap
 //! comes first: messages are counted by filter, and listed only when the counts do not add up.
