@@ -1,0 +1,8 @@
+//! The monitor against a simulated cluster and cloud, and its clock against a real NATS server.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod clock;
+mod cost;
+mod look;
+mod world;
