@@ -107,11 +107,11 @@ async fn show(queue: &Queue, args: &Args) -> anyhow::Result<Exit> {
             let found = if *dead { queue.raw_dead(*number).await? } else { queue.raw_work(*number).await? };
             let place = if *dead { "among the dead letters" } else { "on the queue" };
             let found = found.with_context(|| format!("there is no message {number} {place}, or no longer"))?;
-            views::raw(&found, json)
+            views::raw(&found, json);
         }
         View::Peek(Peek { which, lane, .. }) => {
             let selector = Selector { lane: *lane, ..which.selector() };
-            views::work(&queue.work(&selector, which.limit()).await?, json)
+            views::work(&queue.work(&selector, which.limit()).await?, json);
         }
         View::Timers(which) => views::timers(&queue.timers(&which.selector(), which.limit()).await?, json),
         View::Leases(which) => views::leases(&queue.leases(&which.selector(), which.limit()).await?, json),
@@ -134,14 +134,10 @@ pub async fn open(checkout: &Checkout, told: Option<&str>) -> anyhow::Result<Opt
 /// How to reach the queue: as told, else that of the stack which runs; `None` when none does.
 fn settings(checkout: &Checkout, told: Option<&str>) -> anyhow::Result<Option<Settings>> {
     let mut arguments: Vec<OsString> = vec![];
-    let elsewhere = std::env::var("WEIR_NATS_URL").ok().filter(|url| !url.is_empty());
-    // Not left to clap, which would repeat the password.
-    if told.or(elsewhere.as_deref()).is_some_and(|url| url.contains('@')) {
-        bail!("the address of NATS holds a user or password; set WEIR_NATS_USER and WEIR_NATS_PASSWORD instead");
-    }
+    let elsewhere = std::env::var_os("WEIR_NATS_URL").is_some_and(|url| !url.is_empty());
     match told {
         Some(url) => arguments.extend(["--nats".into(), url.into()]),
-        None if elsewhere.is_some() => {}
+        None if elsewhere => {}
         None => {
             let Some(record) = Record::read(&checkout.record())?.filter(Record::is_watched) else { return Ok(None) };
             if record.places.nats.is_empty() {
@@ -156,11 +152,10 @@ fn settings(checkout: &Checkout, told: Option<&str>) -> anyhow::Result<Option<Se
             }
         }
     }
-    let settings = Settings::from_arguments(arguments).map_err(|error| {
-        // In clap's words it says which flag is wrong and why; the usage of a function is of no use here.
-        let text = error.to_string();
-        let first = text.lines().next().unwrap_or_default();
-        anyhow::anyhow!("{}", first.trim_start_matches("error: "))
+    let settings = Settings::from_arguments(arguments).map_err(|error| match std::error::Error::source(&error) {
+        // Only why: clap would repeat the value, which may hold a password, and show the usage of a function.
+        Some(why) => anyhow::anyhow!("the setting of NATS {why}"),
+        None => anyhow::anyhow!("the settings of NATS, WEIR_NATS_…, cannot be used: {}", error.kind()),
     })?;
     Ok(Some(settings))
 }

@@ -46,9 +46,9 @@ pub async fn run(queue: &Queue, args: &Args, json: bool) -> anyhow::Result<Exit>
     };
     if numbers.is_empty() {
         if json {
-            say!("[]")
+            say!("[]");
         } else {
-            say!("There are no such dead letters.")
+            say!("There are no such dead letters.");
         }
         return Ok(Exit::Done);
     }
