@@ -164,7 +164,9 @@ async fn a_provider_network_is_made_on_its_vlan_and_gives_it_back() {
         let vlan = json!({"openstack": {"network": {"providerNetworks": {"physicalNetwork": physical,
             "vlan": {"segments": [{"startId": 3100, "endId": 3900}]}}}}});
         world::merge_spec(&job.client, Kind::Region, world::World::REGION, &vlan).await;
-        for (kind, name) in [(Kind::Region, world::World::REGION), (Kind::Identity, &job.identity), (Kind::Network, NETWORK)] {
+        for (kind, name) in
+            [(Kind::Region, world::World::REGION), (Kind::Identity, &job.identity), (Kind::Network, NETWORK)]
+        {
             job.until(kind, name, |verdict| matches!(verdict, Verdict::Settled)).await;
         }
         let network = world::get(&job.client, Kind::Network, NETWORK).await.expect("the network");

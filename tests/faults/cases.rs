@@ -69,7 +69,7 @@ impl Case {
         let kubernetes = match self {
             Self::KubernetesError => Some(KubeFault::status(500)),
             Self::KubernetesLost => Some(KubeFault::lost_write()),
-            Self::KubernetesConflict => ["create", "patch", "delete"].iter().fold(Some(KubeFault::status(409)), |fault, verb| fault.map(|f| f.verb(verb))),
+            Self::KubernetesConflict => Some(KubeFault::status(409).verb("create").verb("patch").verb("delete")),
             _ => None,
         };
         if let Some(fault) = kubernetes {
@@ -96,14 +96,15 @@ impl Case {
             Self::Conflict => (Action::Status(answer(409, &[])), 1),
             Self::SlowDown => (Action::Status(answer(429, &[("Retry-After", "7")])), 1),
             Self::TokenExpired => (Action::TokenExpired, 1),
-            Self::RepeatedPage | Self::KubernetesError | Self::KubernetesLost | Self::KubernetesConflict => (Action::RepeatPage, 1),
+            Self::RepeatedPage | Self::KubernetesError | Self::KubernetesLost | Self::KubernetesConflict => {
+                (Action::RepeatPage, 1)
+            }
         };
         let mut fault = Fault::new(action).after(at).times(times);
         match self {
             // As the table has it: on reads; and, by the same token, on deletions.
-            Self::NotFound => fault = fault.on("GET", ""),
+            Self::NotFound | Self::RepeatedPage => fault = fault.on("GET", ""),
             Self::Missing => fault = fault.on("DELETE", ""),
-            Self::RepeatedPage => fault = fault.on("GET", ""),
             _ => {}
         }
         world.cloud.faults().add(fault).expect("a fault")
@@ -202,7 +203,12 @@ impl Subject {
         world.settle();
         let verdict = Self::caller(world, self.kind()).call(name).await;
         assert!(matches!(verdict, Verdict::Settled), "{told}: {verdict:?}");
-        assert_eq!(world.writes(), (0, 0), "{told}: {:?}", world.cloud.requests().iter().filter(|r| r.effect).collect::<Vec<_>>());
+        assert_eq!(
+            world.writes(),
+            (0, 0),
+            "{told}: {:?}",
+            world.cloud.requests().iter().filter(|r| r.effect).collect::<Vec<_>>()
+        );
     }
 
     /// Deletes one, and calls its function until it has gone.

@@ -103,8 +103,10 @@ async fn the_region_function_has_the_rights_that_it_uses() {
     let caller = Caller::new(&world, weir_region::Regions);
     world.settle();
     assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Settled));
-    world.apply(&json!({"apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "VLANAllocation",
-        "metadata": {"name": "openstack.region-a", "namespace": World::NAMESPACE}, "spec": {}})).await;
+    world
+        .apply(&json!({"apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "VLANAllocation",
+        "metadata": {"name": "openstack.region-a", "namespace": World::NAMESPACE}, "spec": {}}))
+        .await;
     world.delete(Kind::Region, World::REGION).await;
     assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Gone));
     must_agree("region", &used(&world));

@@ -4,9 +4,9 @@ use crate::World;
 use std::sync::Arc;
 use std::time::Duration;
 use weir_api::{Kind, ObjectRef};
+use weir_function_runtime::Function;
 use weir_function_runtime::reconcile::Reconciler;
 use weir_function_runtime::worker::{Call, Handler, Verdict};
-use weir_function_runtime::Function;
 use weir_messages::{Cause, Work};
 
 /// More calls than any object needs, however many of them fail.
@@ -47,5 +47,9 @@ pub async fn drive(world: &World, caller: &Caller, name: &str) -> Verdict {
             last => return last,
         }
     }
-    panic!("{} {name} is not done after {CALLS} calls: {:?}", caller.kind(), world.condition(caller.kind(), name).await);
+    panic!(
+        "{} {name} is not done after {CALLS} calls: {:?}",
+        caller.kind(),
+        world.condition(caller.kind(), name).await
+    );
 }
