@@ -51,7 +51,12 @@ impl Home {
 
     fn weir(&self, args: &[&str]) -> Command {
         let mut command = Command::new(weir());
-        command.args(args).env("WEIR_HOME", self.0.path()).env_remove("WEIR_NATS_SERVER").stdin(Stdio::null());
+        command
+            .args(args)
+            .env("WEIR_HOME", self.0.path())
+            .env_remove("WEIR_NATS_SERVER")
+            .env_remove("WEIR_NATS_URL")
+            .stdin(Stdio::null());
         command
     }
 
@@ -184,6 +189,7 @@ fn up_brings_the_sample_to_available_and_down_leaves_nothing() {
     assert!(!fs::read_to_string(home.path("stack.json")).unwrap().contains(&password));
 
     assert!(home.ok(&["logs", "nats-server"]).contains("Server is ready"));
+    assert!(home.ok(&["queue", "ls"]).contains("server-urgent"), "with the stack's own credentials");
     assert_eq!(home.run(&["logs", "nonsense"]).status.code(), Some(1));
 
     home.ok(&["down"]);
