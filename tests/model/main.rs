@@ -1,0 +1,14 @@
+//! Every interleaving of what may happen to a server's image, and to a server that does not come up, over the real functions
+//! that decide about them.
+//!
+//! What is real: `weir_server::rebuild::decide`, `weir_server_monitor::rebuild::advance`, `weir_server::retry::decide`, and the
+//! level by which a Server calls for its function. What is modelled, as small as it can be: Nova, the Kubernetes object, the
+//! queue, and the ways in which each of them, a person or another program can interfere.
+//!
+//! Each guard of a protocol has a [`rebuild::Mutant`] or [`retry::Mutant`] without it, and a test that the checker finds what the
+//! guard is there for. A model in which no mutant is caught proves nothing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod rebuild;
+mod retry;
