@@ -154,6 +154,12 @@ impl Stage<'_> {
     /// The one step that destroys: Nova recreates the root disk.
     async fn submit(&self, marker: Rebuild, status: &mut ServerStatus) -> Result<(), Problem> {
         let Some(server) = self.server else { return Err(Problem::reread()) };
+        // The object was read before the cloud. Since then its owner may have changed their mind, or the monitor may have seen
+        // an earlier request of ours accepted whose traces the cloud no longer shows.
+        let now = self.scope.get::<crd::Server>(&self.object.name_any()).await?;
+        if now.and_then(|now| now.resource_version()) != self.object.resource_version() {
+            return Err(Problem::reread());
+        }
         let image = ImageId::from(marker.target_image_id.as_str());
         tracing::info!(server = %server.id, %image, "asking Nova to rebuild the server");
         match self.cloud.session.compute().rebuild_server(&server.id, &image).await {

@@ -6,7 +6,8 @@
 //!
 //! Invariants
 //! - Intent is written before anything is destroyed: the call that arms ([`Step::Mark`]) ends, and a later one that has read
-//!   the marker back submits ([`Step::Submit`]), at a server that has booted and is at rest (RBD-1, RBD-4, RBD-14).
+//!   the marker back submits ([`Step::Submit`]), at a server that has booted and is at rest (RBD-1, RBD-4, RBD-14). Whoever
+//!   submits reads the object once more after the look at the cloud, and starts anew if it has changed.
 //! - What was accepted is told by the image that Nova reports, never by what is wished for (RBD-6): Nova flips it together
 //!   with the task when it accepts, and nothing is submitted while it is on the target.
 //! - A state of the marker only goes forward, but for the park, which may put `Failed` over a `Succeeded` that was stamped just
@@ -14,10 +15,11 @@
 //! - Until something was accepted, waiting is silent (RBD-15).
 //!
 //! Caveats
-//! - An acceptance is known by its traces: the image on the target, or a marker beyond `Initiated`. If the process dies between
-//!   Nova's answer and the write of status, and before anybody looks the image is moved off the target again (by somebody
-//!   else's rebuild, or by Nova when no host takes this one), nothing is left that tells it from a request that was never
-//!   sent, and it is sent again. In the second case nothing had been destroyed.
+//! - An acceptance is known by its traces: the image on the target, or a marker beyond `Initiated`. If Nova's answer is lost, or
+//!   the process dies before it has written status, and before anybody looks the image is moved off the target again (by
+//!   somebody else's rebuild, or by Nova when no host takes this one), nothing is left that tells it from a request that was
+//!   never sent, and it is sent again. In the second case nothing had been destroyed.
+//! - Between the look and the request there is a moment in which somebody else may have the server rebuilt, and finish.
 //! - A cloud that hides `task_state` from the credential never lets a change of image settle: it is waited for, in silence but
 //!   for a log line.
 
