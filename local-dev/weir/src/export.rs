@@ -40,13 +40,12 @@ pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Failed);
     }
     let bundle = serde_json::to_string_pretty(&Bundle::of(&calls)?)?;
-    match &args.output {
-        Some(path) => {
-            // Without secrets, but with names and addresses that are not everybody's to read.
-            write_private(path, bundle.as_bytes())?;
-            complain!("weir: {} calls are in {}", calls.len(), path.display());
-        }
-        None => say!("{bundle}"),
+    if let Some(path) = &args.output {
+        // Without secrets, but with names and addresses that are not everybody's to read.
+        write_private(path, bundle.as_bytes())?;
+        complain!("weir: {} calls are in {}", calls.len(), path.display());
+    } else {
+        say!("{bundle}");
     }
     Ok(Exit::Done)
 }

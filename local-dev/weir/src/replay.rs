@@ -135,16 +135,18 @@ fn show(recording: &Recording, replay: &Replay) {
     for at in 0..lines {
         let (old, new) = (old.lines.get(at), new.lines.get(at));
         let text = |line: Option<&Line>| line.map_or_else(|| "-".to_owned(), |line| clean(&line.brief()));
-        rows.push(vec![sign(old == new), text(old), text(new)]);
+        rows.push(beside(text(old), text(new), old == new));
     }
     if replay.stopped {
         rows.push(vec![String::new(), String::new(), "stopped here, as asked".to_owned()]);
     } else {
-        rows.push(vec![sign(old.verdict == new.verdict), old.verdict.clone(), new.verdict.clone()]);
+        rows.push(beside(clean(&old.verdict), clean(&new.verdict), old.verdict == new.verdict));
         let text = |problem: &Option<String>| problem.as_deref().map_or_else(|| "no problem".to_owned(), clean);
-        rows.push(vec![sign(old.problem == new.problem), text(&old.problem), text(&new.problem)]);
+        rows.push(beside(text(&old.problem), text(&new.problem), old.problem == new.problem));
     }
-    align(&rows).iter().for_each(|line| say!("{line}"));
+    for line in align(&rows) {
+        say!("{line}");
+    }
     for missing in &replay.missing {
         say!("the recording holds no answer to: {}", clean(missing));
     }
@@ -166,8 +168,9 @@ fn show(recording: &Recording, replay: &Replay) {
     }
 }
 
-fn sign(same: bool) -> String {
-    if same { "=" } else { "!" }.to_owned()
+fn beside(old: String, new: String, same: bool) -> Vec<String> {
+    let (sign, new) = if same { ("=", "the same".to_owned()) } else { ("!", new) };
+    vec![sign.to_owned(), old, new]
 }
 
 async fn again(queue: &Queue, wanted: &Events) -> anyhow::Result<Exit> {
@@ -189,9 +192,16 @@ async fn again(queue: &Queue, wanted: &Events) -> anyhow::Result<Exit> {
     if wanted.dry_run {
         let row = |event: &Event| {
             let work = &event.work;
-            vec![format!("{:.3}", event.time), work.object.to_string(), work.cause.token().to_owned(), event.lane.to_string()]
+            vec![
+                format!("{:.3}", event.time),
+                work.object.to_string(),
+                work.cause.token().to_owned(),
+                event.lane.to_string(),
+            ]
         };
-        align(&events.iter().map(row).collect::<Vec<_>>()).iter().for_each(|line| say!("{line}"));
+        for line in align(&events.iter().map(row).collect::<Vec<_>>()) {
+            say!("{line}");
+        }
         say!("{} events; nothing was published", events.len());
         return Ok(Exit::Done);
     }

@@ -68,7 +68,11 @@ pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
 async fn show(queue: &Queue, args: &Args) -> anyhow::Result<Exit> {
     if let Some(id) = &args.id {
         let recording = one(queue, id).await?;
-        if args.json { say!("{}", serde_json::to_string(&recording)?) } else { open(&recording) }
+        if args.json {
+            say!("{}", serde_json::to_string(&recording)?);
+        } else {
+            open(&recording);
+        }
         return Ok(Exit::Done);
     }
     let object = args.object.as_ref().context("no object is given")?;
@@ -90,10 +94,14 @@ async fn show(queue: &Queue, args: &Args) -> anyhow::Result<Exit> {
         }
     } else {
         let rows: Vec<Vec<String>> = std::iter::once(heading()).chain(all.iter().map(row)).collect();
-        align(&rows).iter().for_each(|line| say!("{line}"));
+        for line in align(&rows) {
+            say!("{line}");
+        }
     }
-    while args.follow {
-        let Some(call) = past.next_call().await? else { break };
+    if !args.follow {
+        return Ok(Exit::Done);
+    }
+    while let Some(call) = past.next_call().await? {
         if args.json {
             say!("{}", serde_json::to_string(&call)?);
         } else {
@@ -118,7 +126,8 @@ fn heading() -> Vec<String> {
 
 fn row(call: &Recording) -> Vec<String> {
     let trigger = &call.trigger;
-    let attempt = if trigger.work.attempt > 0 { format!(" after {} failures", trigger.work.attempt) } else { String::new() };
+    let attempt =
+        if trigger.work.attempt > 0 { format!(" after {} failures", trigger.work.attempt) } else { String::new() };
     let origin = trigger.work.origin.as_ref().map(|origin| format!(" of {origin}")).unwrap_or_default();
     let count = |peer| call.exchanges().filter(|e| e.peer == peer && !e.writes() && !e.authenticates()).count();
     let steps: Vec<&str> = call.steps().collect();
@@ -141,7 +150,9 @@ fn row(call: &Recording) -> Vec<String> {
 
 /// The names of steps without what is in them.
 fn brief(steps: &[&str]) -> String {
-    let name = |step: &&str| step.split(|c: char| !(c.is_alphanumeric() || c == '-' || c == ' ')).next().unwrap_or_default().to_owned();
+    let name = |step: &&str| {
+        step.split(|c: char| !(c.is_alphanumeric() || c == '-' || c == ' ')).next().unwrap_or_default().to_owned()
+    };
     steps.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
@@ -160,8 +171,19 @@ pub fn outcome(call: &Recording) -> String {
 fn open(call: &Recording) {
     let object = call.object();
     say!("{object}, call {}", clean(&call.id));
-    say!("began {}, took {}, weir {} as {}", when(&call.began), span(Duration::from_micros(call.took)), clean(&call.versions.weir), clean(&call.versions.process));
-    say!("why: {} in lane {}, trace {}", call.trigger.work.cause.token(), call.trigger.lane, clean(&call.trigger.traceparent));
+    say!(
+        "began {}, took {}, weir {} as {}",
+        when(&call.began),
+        span(Duration::from_micros(call.took)),
+        clean(&call.versions.weir),
+        clean(&call.versions.process)
+    );
+    say!(
+        "why: {} in lane {}, trace {}",
+        call.trigger.work.cause.token(),
+        call.trigger.lane,
+        clean(&call.trigger.traceparent)
+    );
     if !call.held.is_empty() {
         say!("used {} tokens that the process held already", call.held.len());
     }

@@ -86,7 +86,10 @@ impl Line {
     pub fn brief(&self) -> String {
         match self {
             Self::Step(step) => format!("step {step}"),
-            Self::Write { method, url, .. } => format!("{method} {}", brief_url(url)),
+            // Whose field it is says nothing here.
+            Self::Write { method, url, .. } => {
+                format!("{method} {}", brief_url(url).trim_end_matches("?&fieldManager=weir"))
+            }
         }
     }
 }
@@ -147,7 +150,9 @@ mod tests {
     /// Proves: R-3
     #[test]
     fn what_is_random_is_not_compared_and_all_else_is() {
-        let body = |secret: &str, name: &str| Body::Json(json!({"password": secret, "name": name, "x": [format!("a {secret} b")]}));
+        let body = |secret: &str, name: &str| {
+            Body::Json(json!({"password": secret, "name": name, "x": [format!("a {secret} b")]}))
+        };
         let (one, other) = ("redacted-0123456789abcdef", "redacted-fedcba9876543210");
         assert_eq!(normal(&body(one, "n")), normal(&body(other, "n")));
         assert_ne!(normal(&body(one, "n")), normal(&body(one, "m")));

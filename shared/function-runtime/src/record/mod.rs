@@ -44,8 +44,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 use weir_api::Consequence;
-use weir_messages::recording::{FORM, Outcome, Trigger, Versions};
 use weir_messages::Recording;
+use weir_messages::recording::{FORM, Outcome, Trigger, Versions};
 
 pub use decision::{Decision, Line, normal};
 use publish::Publisher;
@@ -141,8 +141,7 @@ impl Recorder {
             return None;
         }
         let tape = Arc::new(Tape::new(inner.tokens.clone(), until));
-        let trigger =
-            Trigger { work: call.work.clone(), lane: call.lane, traceparent: call.traceparent.to_string() };
+        let trigger = Trigger { work: call.work.clone(), lane: call.lane, traceparent: call.traceparent.to_string() };
         let head = Head { id: call.id.to_string(), trigger, began: Timestamp::now() };
         Some(InProgress { tape, head: Some(head), inner })
     }
@@ -181,7 +180,8 @@ impl InProgress {
         if self.inner.mode == Mode::Errors && !failed {
             return;
         }
-        let finished = Finished { head, outcome, took: self.tape.at(), tape: self.tape.clone(), inner: self.inner.clone() };
+        let finished =
+            Finished { head, outcome, took: self.tape.at(), tape: self.tape.clone(), inner: self.inner.clone() };
         match &self.inner.sink {
             Sink::Here(sender) => {
                 let _ = sender.send(finished.recording());

@@ -13,22 +13,24 @@
 //! Caveat: a secret of fewer than [`SHORTEST`] bytes is replaced where it stands and not searched for elsewhere: it would
 //! tear ordinary words apart.
 
+mod find;
+
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use ssh_key::{LineEnding, PrivateKey};
 use weir_messages::recording::{Body, PLACEHOLDER};
 
+use find::{Document, PRIVATE, SHORTEST_BASE64, decoded, document, is_secrets, mark, mentions_a_secret, private_key};
+
 /// A shorter secret is not searched for.
 pub const SHORTEST: usize = 6;
-/// A base64 text of fewer characters is not looked into.
-const SHORTEST_BASE64: usize = 12;
 /// How deep documents inside documents are looked into.
 const DEEPEST: usize = 6;
 /// A longer body is not recorded, in bytes.
@@ -36,8 +38,18 @@ const LONGEST_BODY: usize = 512 * 1024;
 
 /// Fields that hold a secret, without regard to case, hyphens and underscores, and to what stands before a colon.
 const FIELDS: [&str; 12] = [
-    "adminpass", "tokenid", "authtoken", "token", "credential", "credentials", "kubeconfig", "clientkeydata", "passphrase",
-    "accesskey", "rawcredential", "unlockkey",
+    "adminpass",
+    "tokenid",
+    "authtoken",
+    "token",
+    "credential",
+    "credentials",
+    "kubeconfig",
+    "clientkeydata",
+    "passphrase",
+    "accesskey",
+    "rawcredential",
+    "unlockkey",
 ];
 /// Endings of the names of such fields.
 const ENDINGS: [&str; 8] =
@@ -47,8 +59,6 @@ const USER_DATA: &str = "userdata";
 /// Keys of a region's Secret that are no secrets (REG-1), and without which a recording says little.
 const PLAIN_KEYS: [&str; 5] = ["domain-id", "project-id", "user-id", "ca.crt", "insecure-skip-tls-verify"];
 
-const PEM_BEGIN: &str = "-----BEGIN ";
-const PRIVATE: &str = "PRIVATE KEY-----";
 const OPENSSH: &str = "-----BEGIN OPENSSH PRIVATE KEY-----";
 
 /// Why a body is not recorded that is longer than that.
@@ -134,7 +144,8 @@ fn is_kubernetes_secret(map: &Map<String, Value>) -> bool {
 
 /// Whether the value of a key that is no secret by its name is none by its looks either.
 fn is_plain_value(key: &str, value: &str) -> bool {
-    let id = || value.len() <= 64 && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+    let id =
+        || value.len() <= 64 && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
     PLAIN_KEYS.contains(&key) && if key == "ca.crt" { !value.contains(PRIVATE) } else { id() }
 }
 
@@ -382,8 +393,15 @@ impl Secrets {
 
     fn user_text(&self, plain: &str) -> String {
         const BEGINNINGS: [&str; 9] = [
-            "## template: jinja", "#cloud-config-archive", "#cloud-config-jsonp", "#cloud-config", "#cloud-boothook",
-            "#include-once", "#include", "#part-handler", "#!/bin/sh",
+            "## template: jinja",
+            "#cloud-config-archive",
+            "#cloud-config-jsonp",
+            "#cloud-config",
+            "#cloud-boothook",
+            "#include-once",
+            "#include",
+            "#part-handler",
+            "#!/bin/sh",
         ];
         let (stands_in, head) = (self.key.placeholder(plain), plain.trim_start().to_ascii_lowercase());
         if let Some(beginning) = BEGINNINGS.iter().find(|beginning| head.starts_with(**beginning)) {
@@ -438,7 +456,8 @@ impl Secrets {
         if let Some(changed) = self.words(&out, depth) {
             out = Cow::Owned(changed);
         }
-        for ((_, secret), StandIn { by, escaped }) in &self.known {
+        // A secret that is longer than the text is not in it.
+        for ((_, secret), StandIn { by, escaped }) in self.known.range((Reverse(out.len()), String::new())..) {
             if out.contains(secret.as_str()) {
                 out = Cow::Owned(out.replace(secret.as_str(), by));
             }
@@ -464,7 +483,9 @@ impl Secrets {
         let mut out = None;
         for run in text.split(|c| !word(c)).filter(|run| run.len() >= SHORTEST_BASE64 && run.len() < text.len()) {
             // `name=value` holds the value only after its first sign.
-            let value = run.split_once('=').map_or(run, |(_, value)| if value.trim_matches('=').is_empty() { run } else { value });
+            let value = run
+                .split_once('=')
+                .map_or(run, |(_, value)| if value.trim_matches('=').is_empty() { run } else { value });
             if let Some(inner) = decoded(value)
                 && let Cow::Owned(changed) = self.text_at(&inner, depth)
             {
@@ -484,10 +505,16 @@ impl Secrets {
     pub fn header(&self, name: &str, value: &str) -> Option<String> {
         match name {
             "x-auth-token" | "x-subject-token" => Some(self.key.placeholder(value)),
-            "accept" | "content-type" | "openstack-api-version" | "x-openstack-request-id" | "x-openstack-nova-api-version"
-            | "x-openstack-ironic-api-version" | "location" | "link" | "retry-after" | "x-compute-request-id" => {
-                Some(self.url(value))
-            }
+            "accept"
+            | "content-type"
+            | "openstack-api-version"
+            | "x-openstack-request-id"
+            | "x-openstack-nova-api-version"
+            | "x-openstack-ironic-api-version"
+            | "location"
+            | "link"
+            | "retry-after"
+            | "x-compute-request-id" => Some(self.url(value)),
             _ => None,
         }
     }
@@ -510,84 +537,6 @@ impl Secrets {
 
 /// The comment of a key of our own making.
 const STAND_IN: &str = "stands in for a key in a recording";
-
-/// Cheap: whether it is worth looking for quoted secrets in a text.
-fn mentions_a_secret(text: &str) -> bool {
-    let quoted = text.contains(['\'', '"']);
-    quoted && ["pass", "Pass", "secret", "Secret", "private", "token", "user_data"].iter().any(|word| text.contains(word))
-}
-
-/// Whether a URL is of Kubernetes Secrets.
-fn is_secrets(url: &str) -> bool {
-    url.starts_with("/api/v1/") && url.split(['/', '?']).any(|part| part == "secrets")
-}
-
-/// Makes Secrets known as such that do not say so themselves: those of a list do not.
-fn mark(url: &str, value: &mut Value) {
-    if !is_secrets(url) {
-        return;
-    }
-    let mark_one = |value: &mut Value| {
-        if let Value::Object(map) = value
-            && (map.contains_key("data") || map.contains_key("stringData"))
-        {
-            map.insert("kind".to_owned(), "Secret".into());
-            map.insert("apiVersion".to_owned(), "v1".into());
-        }
-    };
-    match value.get_mut("items").and_then(Value::as_array_mut) {
-        Some(items) => items.iter_mut().for_each(mark_one),
-        None => mark_one(value),
-    }
-}
-
-/// What precedes the first private key of a text, the key, what follows it.
-fn private_key(text: &str) -> Option<(&str, &str, &str)> {
-    let mut from = 0;
-    loop {
-        let begin = from + text[from..].find(PEM_BEGIN)?;
-        let line = text[begin..].lines().next().unwrap_or_default();
-        from = begin + PEM_BEGIN.len();
-        if !line.contains(PRIVATE) {
-            continue;
-        }
-        // A key that has no end takes all the rest with it.
-        let end = text[from..].find("-----END ").map_or(text.len(), |at| {
-            let tail = from + at + "-----END ".len();
-            text[tail..].find("-----").map_or(text.len(), |more| tail + more + "-----".len())
-        });
-        return Some((&text[..begin], &text[begin..end], &text[end..]));
-    }
-}
-
-/// The text inside a base64 text; `None` if there is none.
-fn decoded(text: &str) -> Option<String> {
-    let trimmed = text.trim();
-    if trimmed.len() < SHORTEST_BASE64 || trimmed.bytes().any(|b| !(b.is_ascii_alphanumeric() || b"+/=-_\n\r".contains(&b))) {
-        return None;
-    }
-    let compact: String = trimmed.chars().filter(|c| !c.is_ascii_whitespace()).collect();
-    let bytes = STANDARD.decode(&compact).or_else(|_| URL_SAFE_NO_PAD.decode(&compact)).ok()?;
-    let inner = String::from_utf8(bytes).ok()?;
-    // Many an ID is base64 by chance; what comes of it is no text then.
-    inner.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t')).then_some(inner)
-}
-
-struct Document {
-    value: Value,
-    yaml: bool,
-}
-
-/// A document in a string: JSON, or the YAML of credentials.
-fn document(text: &str) -> Option<Document> {
-    let trimmed = text.trim_start();
-    if trimmed.starts_with(['{', '[']) {
-        return Some(Document { value: serde_json::from_str(text).ok()?, yaml: false });
-    }
-    let yaml = ["clouds:", "apiVersion:", "---", "auth:"].iter().any(|beginning| trimmed.starts_with(beginning));
-    let value = yaml.then(|| serde_yaml_ng::from_str::<Value>(text).ok()).flatten().filter(Value::is_object)?;
-    Some(Document { value, yaml: true })
-}
 
 #[cfg(test)]
 mod tests;

@@ -28,9 +28,9 @@ use weir_provider::Provider;
 use super::decision::{Decision, normal, normal_text};
 use super::redact::{Key, Secrets};
 use super::{Mode, Recorder};
+use crate::Function;
 use crate::reconcile::Reconciler;
 use crate::worker::{Call, Handler as _};
-use crate::Function;
 
 /// A recorded call, beside the same call run again.
 #[derive(Clone, Debug)]
@@ -85,8 +85,9 @@ pub async fn replay<F: Function>(function: F, recording: &Recording, until: Opti
 async fn run<F: Function>(function: F, recording: &Recording, until: Option<String>) -> Result<Replay, Error> {
     let player = Arc::new(Player::new(recording));
     let (recorder, mut runs) = Recorder::collecting(Mode::All);
-    let reconciler =
-        Reconciler::new(function, player.kubernetes(), Arc::new(Provider::default())).recorded(recorder).played(player.clone(), until);
+    let reconciler = Reconciler::new(function, player.kubernetes(), Arc::new(Provider::default()))
+        .recorded(recorder)
+        .played(player.clone(), until);
     if reconciler.kind() != recording.object().kind {
         return Err(Error::Kind(recording.object().kind));
     }
@@ -153,12 +154,20 @@ impl Player {
     fn new(recording: &Recording) -> Self {
         let got = |exchange: &&Exchange| matches!(exchange.answer, Answer::Response { status: 200..300, .. });
         let (held, vain): (Vec<&Exchange>, Vec<&Exchange>) = recording.held.iter().partition(got);
-        let (many, exchanges) = (held.len(), held.into_iter().chain(recording.exchanges()).chain(vain).cloned().collect());
+        let (many, exchanges) =
+            (held.len(), held.into_iter().chain(recording.exchanges()).chain(vain).cloned().collect());
         let clock = recording.entries.iter().filter_map(|entry| match entry {
             Entry::Clock { time } => time.parse().ok(),
             _ => None,
         });
-        let state = State { exchanges, held: many, clock: clock.collect(), missing: Vec::new(), stopped: false, waiting: Vec::new() };
+        let state = State {
+            exchanges,
+            held: many,
+            clock: clock.collect(),
+            missing: Vec::new(),
+            stopped: false,
+            waiting: Vec::new(),
+        };
         Self { state: Mutex::new(state), key: Key::random() }
     }
 
@@ -210,8 +219,7 @@ impl Player {
         let asked_url = normal_text(&secrets.url(url));
         let asked = secrets.body(url, body).map(|body| normal(&body));
         let mut state = self.state();
-        let alike =
-            |e: &Exchange| e.peer == peer && e.method == method && normal_text(&e.url) == asked_url;
+        let alike = |e: &Exchange| e.peer == peer && e.method == method && normal_text(&e.url) == asked_url;
         let same = state.exchanges.iter().position(|e| alike(e) && e.body.as_ref().map(normal) == asked);
         let token = peer == Peer::Openstack && url.ends_with("/auth/tokens");
         // A token for somebody else is no answer at all.

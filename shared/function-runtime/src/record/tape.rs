@@ -313,15 +313,12 @@ impl RawExchange {
             headers: headers(&self.headers),
             body: secrets.body(&self.url, &self.body),
             answer: match &self.answer {
-                RawAnswer::Response { status, headers: h, body } => Answer::Response {
-                    status: *status,
-                    headers: headers(h),
-                    body: secrets.body(&self.url, body),
-                },
-                RawAnswer::Failed { failure, detail } => Answer::Failed {
-                    failure: (*failure).to_owned(),
-                    detail: secrets.text(detail).into_owned(),
-                },
+                RawAnswer::Response { status, headers: h, body } => {
+                    Answer::Response { status: *status, headers: headers(h), body: secrets.body(&self.url, body) }
+                }
+                RawAnswer::Failed { failure, detail } => {
+                    Answer::Failed { failure: (*failure).to_owned(), detail: secrets.text(detail).into_owned() }
+                }
                 RawAnswer::Abandoned => Answer::Abandoned,
             },
         }

@@ -54,7 +54,16 @@ fn secrets_go_wherever_they_stand() {
         "public_key": public,
     });
     let text = redacted("/x", &value).to_string();
-    for secret in [PASSWORD, "staple-42", "Tr0ub4dor", "one-secret", "two-secret", &pem, public.trim(), pem.lines().nth(3).unwrap()] {
+    for secret in [
+        PASSWORD,
+        "staple-42",
+        "Tr0ub4dor",
+        "one-secret",
+        "two-secret",
+        &pem,
+        public.trim(),
+        pem.lines().nth(3).unwrap(),
+    ] {
         must_not_hold(&text, secret);
     }
 }
