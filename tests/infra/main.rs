@@ -10,13 +10,15 @@
 mod cases;
 
 use cases::Subject;
+use kube::api::{Patch, PatchParams};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use weir_api::Kind;
-use weir_function_runtime::worker::Verdict;
+use weir_api::{Kind, ObjectRef};
+use weir_function_runtime::worker::{Call, Handler, Verdict};
 use weir_harness::{Caller, World, drive, world};
+use weir_messages::{Cause, Work};
 
 /// A right: verb and resource, as in `patch servers/status`.
 type Right = String;
@@ -119,20 +121,58 @@ async fn the_server_function_has_the_rights_that_it_uses() {
     Subject::Server.prepare(&world).await;
     world.apply(&world::certificate_authority(cases::AUTHORITY)).await;
     world.settle();
-    Subject::ServerWithAuthority.create(&world, "b0000000-0000-4000-8000-0000000000f1").await;
-    Subject::ServerWithAuthority.delete(&world, "b0000000-0000-4000-8000-0000000000f1").await;
+    let name = "b0000000-0000-4000-8000-0000000000f1";
+    let failure = weir_openstack_sim::Action::Server(weir_openstack_sim::Failure::NoHost);
+    world.cloud.faults().add(weir_openstack_sim::Fault::new(failure).on("POST", "/servers$").times(1)).unwrap();
+    Subject::ServerWithAuthority.create(&world, name).await;
+    // It does not start, which is told by an event when it is made again.
+    world.cloud.advance(std::time::Duration::from_secs(60));
+    let errored = json!({"type": "Healthy", "status": "False", "reason": "Errored", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let patch = json!({"status": {"conditions": [errored]}});
+    world.api(Kind::Server).patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    assert!(matches!(drive(&world, &Caller::new(&world, weir_server::Servers), name).await, Verdict::Settled));
+    Subject::ServerWithAuthority.delete(&world, name).await;
     must_agree("server", &used(&world));
+}
+
+/// Proves: IDN-8
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_monitor_has_the_rights_that_it_uses() {
+    struct Nobody;
+    impl weir_server_monitor::act::Wake for Nobody {
+        fn wake(&self, _: ObjectRef) -> futures::future::BoxFuture<'_, Result<(), weir_api::Problem>> {
+            Box::pin(std::future::ready(Ok(())))
+        }
+    }
+    let world = World::new().await;
+    Subject::Server.prepare(&world).await;
+    Subject::Server.create(&world, "b0000000-0000-4000-8000-0000000000f1").await;
+    world.settle();
+    weir_server_monitor::schedule::regions(&world.function_client).await.unwrap();
+    let monitor = weir_server_monitor::Monitor::new(
+        world.function_client.clone(),
+        world.provider.clone(),
+        std::sync::Arc::new(Nobody),
+    );
+    let region = ObjectRef::new(Kind::ServerMonitor, World::NAMESPACE, World::REGION);
+    let call = Call::direct(Work::new(region, Cause::Resync));
+    assert_eq!(monitor.handle(&call).await, Verdict::Settled);
+    let mut rights = used(&world);
+    // The credential of the region is in a role of its own.
+    rights.insert("get secrets".to_owned());
+    must_agree("server-monitor", &rights);
 }
 
 /// Proves: IDN-8
 #[test]
 fn the_records_of_identities_are_read_by_who_works_in_them_and_listed_by_nobody() {
-    let functions = ["identity", "network", "region", "security-group", "server", "watch-publisher"];
+    let functions = ["identity", "network", "region", "security-group", "server", "server-monitor", "watch-publisher"];
     let who = |verb: &str| -> Vec<&str> {
         let right = format!("{verb} openstackidentities");
         functions.into_iter().filter(|function| granted(function).contains(&right)).collect()
     };
-    assert_eq!(who("get"), ["identity", "network", "security-group", "server"]);
+    assert_eq!(who("get"), ["identity", "network", "security-group", "server", "server-monitor"]);
     for verb in ["create", "patch", "delete"] {
         assert_eq!(who(verb), ["identity"], "{verb}");
     }

@@ -123,10 +123,10 @@ impl Monitor {
         let mut identities = observe::identities(scope, &region.name).await?;
         // In another order each time, so that a round that is cut short cuts off other projects than the last one did.
         let order = RandomState::new();
-        identities.sort_by_key(|(name, _)| order.hash_one(name));
+        identities.sort_by_key(|name| order.hash_one(name));
         let region = &region;
-        let looks = stream::iter(identities).map(|(identity, record)| async move {
-            self.project(scope, region, &identity, record).await.unwrap_or_else(|problem| {
+        let looks = stream::iter(identities).map(|identity| async move {
+            self.project(scope, region, &identity).await.unwrap_or_else(|problem| {
                 tracing::warn!(identity, %problem, "the identity's servers could not be looked at");
                 Round { failed: 1, ..Round::default() }
             })
@@ -136,13 +136,14 @@ impl Monitor {
         Ok(Some(round))
     }
 
-    async fn project(&self, scope: &Scope, region: &Region, identity: &str, record: Record) -> Result<Round, Problem> {
+    async fn project(&self, scope: &Scope, region: &Region, identity: &str) -> Result<Round, Problem> {
         let mut objects = observe::objects(scope, identity).await?;
         // Paused ones are not looked at (OWN-6), and of those that are going nothing is worth telling.
         objects.retain(|object| !object.spec.pause && object.metadata.deletion_timestamp.is_none());
         if objects.is_empty() {
             return Ok(Round::default());
         }
+        let Some(record) = observe::record(scope, identity).await? else { return Ok(Round::default()) };
         let session = region.identity(&record)?;
         let cloud = observe::cloud(&session).await?;
         let (cloud, record) = (&cloud, &record);

@@ -24,10 +24,17 @@ use weir_provider::{During, Record, server};
 /// How many objects are read at once.
 const PAGE: u32 = 500;
 
-/// The region's identities that have a project, by name.
-pub async fn identities(scope: &Scope, region: &str) -> Result<Vec<(String, Record)>, Problem> {
-    let records: Vec<crd::OpenstackIdentity> = list(scope, &format!("{}={region}", labels::REGION)).await?;
-    Ok(records.iter().filter_map(|record| Some((record.name_any(), Record::of(record)?))).collect())
+/// The names of the region's identities.
+pub async fn identities(scope: &Scope, region: &str) -> Result<Vec<String>, Problem> {
+    let identities: Vec<crd::Identity> = list(scope, &format!("{}={region}", labels::REGION)).await?;
+    Ok(identities.iter().map(ResourceExt::name_any).collect())
+}
+
+/// What an identity has in the cloud; `None` while it has no project. Read one by one: records hold credentials, and nobody
+/// is to list those.
+pub async fn record(scope: &Scope, identity: &str) -> Result<Option<Record>, Problem> {
+    let record = scope.get::<crd::OpenstackIdentity>(identity).await?;
+    Ok(record.as_ref().and_then(Record::of))
 }
 
 /// The Server objects of an identity.

@@ -86,7 +86,11 @@ pub async fn keep(client: &Client, queue: &Queue, interval: Duration) -> anyhow:
     Ok(())
 }
 
-async fn regions(client: &Client) -> anyhow::Result<Vec<ObjectMeta>> {
+/// What is known of all regions' names.
+///
+/// # Errors
+/// Kubernetes cannot be used.
+pub async fn regions(client: &Client) -> anyhow::Result<Vec<ObjectMeta>> {
     let api: Api<crd::Region> = Api::all(client.clone());
     let mut params = ListParams::default().limit(500);
     let mut regions = Vec::new();

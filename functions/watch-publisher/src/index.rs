@@ -1,7 +1,8 @@
 //! Who is woken by what: the rules W-1, W-2 and W-5, without I/O.
 //!
 //! Invariants
-//! - An object's own function is woken when its intent changed, never for its status alone (W-1).
+//! - An object's own function is woken when its intent changed, never for its status alone (W-1); but for a Server whose
+//!   status calls for its function, which is heard at each of its changes (RBD-20, RTY-4).
 //! - Those who refer to an object are woken when what it offers changed: it became ready, failed, began to go, came to
 //!   exist where nothing else tells that it is of use, or went.
 //! - Those who are being deleted and wait for others to go first are woken whenever one of these goes, or lets go.
@@ -106,6 +107,9 @@ impl Index {
         if intent_changed {
             let cause = if how == How::Watch { Cause::Changed } else { Cause::Listed };
             wakes.extend(own(&seen.node, &seen.uid, &seen.version, cause, how));
+        } else if seen.calls && self.objects.get(&seen.node).is_some_and(|entry| entry.version != seen.version) {
+            // A level, not an edge: whatever changed, as long as it calls.
+            wakes.extend(own(&seen.node, &seen.uid, &seen.version, Cause::Observed, how));
         }
         if offer_changed {
             wakes.extend(self.wake_dependants(&seen.node, &seen.uid, &seen.version, how));

@@ -13,7 +13,7 @@
 //!   by the number of objects and of references between them, however long it takes and however much they change.
 //! - Memory holds a few words for each object that exists now (W-6), no specs, and no contents of Secrets: of those only
 //!   the metadata is watched.
-//! - A status write alone wakes nobody but those who wait for what it says (W-1).
+//! - A status write alone wakes nobody but those who wait for what it says (W-1), and a Server that calls by it (RBD-20).
 //! - Any number of publishers may run (W-4): the same news has the same message id.
 //!
 //! Caveat: what a publisher did not see, because no publisher ran, shows in its first list, on the `routine` lane. That

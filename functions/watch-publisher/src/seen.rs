@@ -21,6 +21,8 @@ pub struct Seen {
     pub ready: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Whether its status calls for its own function (RBD-20, RTY-4).
+    pub calls: bool,
     /// What it refers to.
     pub references: Box<[Node]>,
 }
@@ -48,6 +50,7 @@ impl Seen {
             offer,
             ready: !watched.has_readiness() || readiness == Some("Provisioned"),
             deleting,
+            calls: watched == Watched::Server && weir_api::server::calls_in(&object.data["status"]),
             references: watched.references(object).into(),
         })
     }

@@ -10,7 +10,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// One process for each, called like its executable.
-pub const FUNCTIONS: [&str; 6] = ["region", "identity", "network", "security-group", "server", "watch-publisher"];
+pub const FUNCTIONS: [&str; 7] =
+    ["region", "identity", "network", "security-group", "server", "server-monitor", "watch-publisher"];
 
 /// How long a function may finish its calls when it is told to stop: Ctrl-C should not feel long.
 const GRACE: &str = "5s";

@@ -22,7 +22,8 @@ use weir_function_runtime::settings::Settings;
 use weir_messages::{Cause, Lane, Work};
 
 /// The processes that do the work, called like their executables.
-pub const FUNCTIONS: [&str; 6] = ["region", "identity", "network", "security-group", "server", "watch-publisher"];
+pub const FUNCTIONS: [&str; 7] =
+    ["region", "identity", "network", "security-group", "server", "server-monitor", "watch-publisher"];
 
 /// How long parts may take to start, on a machine that is busy with other tests.
 const START: Duration = Duration::from_secs(60);

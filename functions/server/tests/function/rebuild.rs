@@ -142,21 +142,17 @@ async fn whatever_goes_wrong_at_any_call_the_server_is_rebuilt_once() {
             at = (at + 1) % 3;
             world.cloud.clear_requests();
             change(&world, at).await;
-            match kind {
-                "cloud 500" => drop(world.cloud.faults().add(Fault::status(500).after(after).times(1)).unwrap()),
-                "cloud 500 after" => {
-                    drop(world.cloud.faults().add(Fault::status_after(500).after(after).times(1)).unwrap())
-                }
-                "cluster 500" => {
-                    drop(world.kubernetes.faults().add(weir_kube_sim::Fault::status(500).skip(after).times(1)).unwrap())
-                }
-                "cluster conflict" => {
-                    drop(world.kubernetes.faults().add(weir_kube_sim::Fault::status(409).skip(after).times(1)).unwrap())
-                }
-                _ => drop(
-                    world.kubernetes.faults().add(weir_kube_sim::Fault::lost_write().skip(after).times(1)).unwrap(),
-                ),
-            }
+            let fault = match kind {
+                "cloud 500" => Ok(Fault::status(500)),
+                "cloud 500 after" => Ok(Fault::status_after(500)),
+                "cluster 500" => Err(weir_kube_sim::Fault::status(500)),
+                "cluster conflict" => Err(weir_kube_sim::Fault::status(409)),
+                _ => Err(weir_kube_sim::Fault::lost_write()),
+            };
+            match fault {
+                Ok(cloud) => world.cloud.faults().add(cloud.after(after).times(1)).unwrap(),
+                Err(cluster) => world.kubernetes.faults().add(cluster.skip(after).times(1)).unwrap(),
+            };
             let mut last = live(&world, &watch).await;
             world.cloud.faults().clear();
             world.kubernetes.faults().clear();

@@ -58,6 +58,39 @@ fn a_status_write_does_not_wake_the_object_s_own_function() {
     assert_eq!(told(&wakes), [""; 0]);
 }
 
+/// Proves: RBD-20, RTY-4
+#[test]
+fn a_server_that_calls_for_its_function_is_heard_at_each_of_its_changes_and_no_other_is() {
+    let with = |version: u32, status: Value| {
+        let mut object = server("s1");
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        object["status"] = status;
+        seen(Watched::Server, &object)
+    };
+    let errored = json!({"conditions": [{"type": "Healthy", "reason": "Errored"}]});
+    let parked =
+        json!({"conditions": [{"type": "Healthy", "reason": "Errored"}, {"type": "Available", "reason": "Errored"}]});
+    let rebuild = |state: &str| json!({"rebuild": {"targetImageID": "i", "state": state}});
+    let heard = ["urgent observed server/ns/s1"];
+    let mut index = Index::default();
+    index.applied(with(1, json!({})), How::Watch);
+    for (version, status, expected) in [
+        (2, rebuild("Rebuilding"), &[][..]),
+        (3, rebuild("Succeeded"), &heard),
+        (4, rebuild("Succeeded"), &heard),
+        (5, rebuild("Failed"), &heard),
+        (6, json!({}), &[]),
+        (7, errored, &heard),
+        (8, parked, &[]),
+    ] {
+        let wakes = index.applied(with(version, status.clone()), How::Watch);
+        assert_eq!(told(&wakes), expected, "{status}");
+    }
+    let seen_before = with(9, rebuild("Succeeded"));
+    index.applied(seen_before.clone(), How::Watch);
+    assert_eq!(told(&index.applied(seen_before, How::List)), [""; 0], "shown again, it has not changed");
+}
+
 /// Proves: W-1
 #[test]
 fn generation_deletion_finalizers_labels_and_annotations_each_wake_the_object() {
