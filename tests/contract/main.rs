@@ -23,4 +23,5 @@ mod main_job;
 mod network;
 mod placement;
 mod policy;
+mod rebuild;
 mod tenant;
