@@ -9,6 +9,8 @@
 //! guard is there for. A model in which no mutant is caught proves nothing.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+// The state of a model is many small facts, and small things are passed as they come.
+#![allow(clippy::struct_excessive_bools, clippy::trivially_copy_pass_by_ref)]
 
 mod rebuild;
 mod retry;

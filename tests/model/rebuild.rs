@@ -674,7 +674,7 @@ impl Model for Protocol {
             (MonitorLooks, _, Monitor::Has(read)) => state.monitor = Monitor::Saw(read, look(true)),
             (MonitorLooks, ..) => state.monitor = Monitor::Looked(look(true)),
             (MonitorLooksAndCannotReadTheImage, _, Monitor::Has(read)) => {
-                state.monitor = Monitor::Saw(read, look(false))
+                state.monitor = Monitor::Saw(read, look(false));
             }
             (MonitorWrites | MonitorWriteIsLost, _, Monitor::Saw(read, look)) => {
                 state.monitor = Monitor::Idle;

@@ -24,7 +24,7 @@ use weir_function_runtime::queue::{Queue, WORK};
 use weir_messages::{Cause, Envelope, Lane, Work, subject};
 
 /// How often the regions are looked through.
-const EVERY: Duration = Duration::from_secs(15);
+const EVERY: Duration = Duration::from_secs(5);
 /// How long an answer from the queue may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// What all schedules begin with.

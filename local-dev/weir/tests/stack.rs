@@ -16,7 +16,7 @@ use tempfile::TempDir;
 /// Longer than anything here takes, even on a machine that is busy building.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 10] = [
     "nats-server",
     "kube-sim",
     "openstack-sim",
@@ -25,6 +25,7 @@ const PARTS: [&str; 9] = [
     "network",
     "security-group",
     "server",
+    "server-monitor",
     "watch-publisher",
 ];
 

@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::needless_pass_by_value, clippy::unnecessary_wraps, clippy::unwrap_used)]
 use super::*;
 use serde_json::{Value, json};
 

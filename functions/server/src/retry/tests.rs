@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::needless_pass_by_value, clippy::unwrap_used, clippy::panic)]
 use super::*;
 use serde_json::{Value, json};
 

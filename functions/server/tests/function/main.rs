@@ -1,6 +1,6 @@
 //! The server function against a simulated cluster and cloud, called as the worker calls it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::needless_pass_by_value, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access;
 mod converge;
