@@ -50,18 +50,27 @@ pub fn faults(observed: &Observed, roles: &[String]) -> Vec<String> {
 }
 
 fn refusal(error: &Error, scope: &str) -> String {
-    match error.class() {
-        Class::Unauthorized | Class::Forbidden => {
-            format!(
-                "the cloud refuses the credential for {scope}; check user-id, password, domain-id and project-id in the region's Secret"
-            )
-        }
-        Class::NotFound => "the endpoint answers, but not as Keystone does; check spec.openstack.endpoint".to_owned(),
-        Class::Unavailable if error.status().is_none() => {
-            "the endpoint does not answer; check spec.openstack.endpoint".to_owned()
-        }
+    match (error.class(), error.status()) {
+        (Class::NotFound, _) | (Class::Unauthorized, Some(404)) => format!(
+            "the endpoint answers, but knows neither Keystone's path nor the credential for {scope}; check \
+             spec.openstack.endpoint (as in https://keystone.example.com:5000/v3), and the IDs in the region's Secret"
+        ),
+        (Class::Unauthorized | Class::Forbidden, _) => format!(
+            "the cloud refuses the credential for {scope}; check user-id, password, domain-id and project-id in the \
+             region's Secret"
+        ),
+        (Class::Unavailable, None) => "the endpoint does not answer, or its certificate is not trusted; check \
+             spec.openstack.endpoint, and ca.crt in the region's Secret if the cloud has a certificate authority of its own"
+            .to_owned(),
+        (_, None) => "spec.openstack.endpoint cannot be used; it must be the http or https URL of Keystone".to_owned(),
         _ => format!("no token for {scope}: {}", why(error)),
     }
+}
+
+/// Whether all that is wrong is the credential: asking the cloud about it again and again may lock its user out.
+pub fn is_refused(observed: &Observed) -> bool {
+    let refused = |error: Option<&Error>| error.is_some_and(|error| error.class() == Class::Unauthorized);
+    refused(observed.domain.as_ref().err()) || refused(observed.project.as_ref().err())
 }
 
 /// A class of failure for people. Nothing that the cloud wrote.

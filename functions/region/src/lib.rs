@@ -2,7 +2,8 @@
 //!
 //! A Region makes nothing in its cloud. Its function asks the cloud afresh and says in `Available` all that is missing,
 //! each with what to do. While something is missing it asks again every few seconds, since nothing tells Weir when a
-//! cloud has been mended; a changed Region or Secret is an event, and is looked at at once.
+//! cloud has been mended; a changed Region or Secret is an event, and is looked at at once. A credential that the cloud
+//! refuses is tried ever more rarely: clouds lock users out.
 //!
 //! Invariants
 //! - A Region holds its Secret by a finalizer, and goes after its identities: whatever order things are deleted in, the
@@ -36,8 +37,11 @@ impl Function for Regions {
         let Some(openstack) = &object.spec.openstack else {
             return Err(Problem::user_action("only regions of the provider openstack are served"));
         };
-        let secrets: Api<Secret> = scope.api_in(&openstack.service_account_secret.namespace);
-        if let Some(secret) = get(&secrets, &openstack.service_account_secret.name).await? {
+        let at = &openstack.service_account_secret;
+        let secrets: Api<Secret> = scope.api_in(&at.namespace);
+        let secret = get(&secrets, &at.name).await?;
+        let going = secret.as_ref().is_some_and(|secret| secret.metadata.deletion_timestamp.is_some());
+        if let Some(secret) = secret.filter(|_| !going) {
             kubernetes::hold(&secrets, &secret, &reference(object)).await?;
         }
         let observed = observe::observe(scope.open(object).await?).await;
@@ -45,12 +49,21 @@ impl Function for Regions {
             openstack.identity.as_ref().map(|identity| &identity.cluster_roles).filter(|roles| !roles.is_empty());
         let roles = configured.cloned().unwrap_or_else(|| ROLES.map(str::to_owned).to_vec());
         let faults = decide::faults(&observed, &roles);
-        if faults.is_empty() {
-            return Ok(());
+        if !faults.is_empty() {
+            let mut problem = Problem::retry(faults.join("; ")).with_detail(observed.errors());
+            // What is wrong with a credential is mended in the Secret, which is an event. Asking on and on may lock it out.
+            problem.consequence = Consequence::Retry((!decide::is_refused(&observed)).then_some(AGAIN));
+            return Err(problem);
         }
-        let mut problem = Problem::retry(faults.join("; ")).with_detail(format!("{observed:?}"));
-        problem.consequence = Consequence::Retry(Some(AGAIN));
-        Err(problem)
+        if going {
+            let message = format!(
+                "somebody has deleted the region's Secret {}/{}; it is kept only until the region has gone: make another \
+                 Secret and name it in spec.openstack.serviceAccountSecret",
+                at.namespace, at.name
+            );
+            return Err(Problem::waiting(Reason::Errored, message));
+        }
+        Ok(())
     }
 
     async fn finalize(&self, scope: &Scope, object: &Region, _: &mut RegionStatus) -> Result<(), Problem> {

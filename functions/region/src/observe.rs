@@ -22,6 +22,19 @@ pub struct Observed {
     pub network: Option<Result<(), Error>>,
 }
 
+impl Observed {
+    /// What went wrong, for operators.
+    pub fn errors(&self) -> String {
+        let errors = [
+            self.domain.as_ref().err(),
+            self.project.as_ref().err(),
+            self.roles.as_ref().and_then(|roles| roles.as_ref().err()),
+            self.network.as_ref().and_then(|network| network.as_ref().err()),
+        ];
+        errors.into_iter().flatten().map(|error| format!("{error}: {}", error.detail())).collect::<Vec<_>>().join("; ")
+    }
+}
+
 /// Asks the cloud.
 pub async fn observe(region: Region) -> Observed {
     let region = region.for_a_check(DEADLINE);

@@ -139,13 +139,17 @@ pub fn standing(object: &DynamicObject) -> Standing {
         #[serde(default)]
         message: String,
     }
-    if object.metadata.deletion_timestamp.is_some() {
-        let message = format!("held by {}", object.finalizers().join(", "));
-        return Standing { reason: "Deleting".into(), message: clean(&message), ..Standing::default() };
-    }
     let list = object.data.pointer("/status/conditions").cloned().unwrap_or_default();
     let list: Vec<Condition> = serde_json::from_value(list).unwrap_or_default();
-    let Some(available) = list.into_iter().find(|condition| condition.kind == conditions::AVAILABLE) else {
+    let available = list.into_iter().find(|condition| condition.kind == conditions::AVAILABLE);
+    if object.metadata.deletion_timestamp.is_some() {
+        // A condition that still says that all is well is from before.
+        let told = available.filter(|condition| condition.status != "True" && !condition.message.is_empty());
+        let holders = || format!("held by {}", object.finalizers().join(", "));
+        let message = told.map_or_else(holders, |condition| condition.message);
+        return Standing { reason: "Deleting".into(), message: clean(&message), ..Standing::default() };
+    }
+    let Some(available) = available else {
         return Standing { reason: "-".into(), ..Standing::default() };
     };
     Standing {
@@ -217,5 +221,10 @@ mod tests {
             "name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["unikorn"],
         }})));
         assert_eq!((it.available, it.reason.as_str(), it.message.as_str()), (false, "Deleting", "held by unikorn"));
+        let waiting = json!([{"type": "Available", "status": "False", "reason": "Deprovisioning", "message": "waiting for 1 network"}]);
+        let it = standing(&object(json!({"metadata": {
+            "name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["unikorn"],
+        }, "status": {"conditions": waiting}})));
+        assert_eq!(it.message, "waiting for 1 network");
     }
 }
