@@ -49,7 +49,9 @@ impl Rule {
                 (Some(number), None) => range(number, number)?,
                 (None, Some(ports)) => range(ports.start, ports.end)?,
                 _ => {
-                    return Err(Problem::user_action("a rule's port needs either a number or a range; set one of them"));
+                    return Err(Problem::user_action(
+                        "a rule's port needs either a number or a range; set one of them",
+                    ));
                 }
             }),
         };

@@ -4,8 +4,8 @@ use crate::gate::{Gate, GatedTransport};
 use crate::record::replay::Player;
 use crate::record::tape::Tape;
 use crate::worker::Call;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,10 +13,10 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
 use uuid::Uuid;
-use weir_api::crd;
 use weir_api::Problem;
-use weir_api::crd::Reconciled;
 use weir_api::conditions::Reason;
+use weir_api::crd;
+use weir_api::crd::Reconciled;
 use weir_openstack::{CallTag, Session, Transport};
 use weir_provider::{Provider, Record, Region};
 
@@ -183,7 +183,10 @@ impl Scope {
     /// The region that an object's label names, with its credential, read afresh (OSC-4).
     pub async fn region(&self, object: &impl ResourceExt) -> Result<Region, Problem> {
         let Some(name) = weir_api::labels::anchor(object, weir_api::labels::REGION) else {
-            return Err(Problem::user_action(format!("the label {} is missing: it names the region", weir_api::labels::REGION)));
+            return Err(Problem::user_action(format!(
+                "the label {} is missing: it names the region",
+                weir_api::labels::REGION
+            )));
         };
         self.region_named(name).await
     }

@@ -28,7 +28,8 @@ pub fn problem(error: &kube::Error, doing: &str) -> Problem {
             Problem::operator("Weir lacks a permission in Kubernetes; an operator has to grant it")
                 .with_detail(format!("{doing}: {error}"))
         }
-        _ => Problem::retry("the Kubernetes API could not be used; trying again").with_detail(format!("{doing}: {error}")),
+        _ => Problem::retry("the Kubernetes API could not be used; trying again")
+            .with_detail(format!("{doing}: {error}")),
     }
 }
 
@@ -123,13 +124,16 @@ async fn json_patch<K>(api: &Api<K>, name: &str, operations: Value, doing: &str)
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {
-    let operations = serde_json::from_value(operations)
-        .map_err(|error| Problem::retry("Kubernetes could not be written; trying again").with_detail(error.to_string()))?;
+    let operations = serde_json::from_value(operations).map_err(|error| {
+        Problem::retry("Kubernetes could not be written; trying again").with_detail(error.to_string())
+    })?;
     match api.patch(name, &params(), &Patch::<()>::Json(operations)).await {
         Ok(_) => Ok(()),
         Err(error) if is_not_found(&error) => Ok(()),
         // The list has changed since it was read, so that the entry is somewhere else in it by now.
-        Err(kube::Error::Api(status)) if status.code == 422 => Err(Problem::reread().with_detail(status.message.clone())),
+        Err(kube::Error::Api(status)) if status.code == 422 => {
+            Err(Problem::reread().with_detail(status.message.clone()))
+        }
         Err(error) => Err(problem(&error, doing)),
     }
 }

@@ -143,7 +143,9 @@ impl<F: Function> Reconciler<F> {
             }
         };
         let outcome = match tokio::time::timeout_at(call.cut().into(), work).await {
-            Ok(outcome) => outcome.map_err(|problem| if out_of_time(call, &problem) { to_be_continued() } else { problem }),
+            Ok(outcome) => {
+                outcome.map_err(|problem| if out_of_time(call, &problem) { to_be_continued() } else { problem })
+            }
             Err(_) => Err(Problem::retry("there was no answer in the time that one call may take; trying again")),
         };
         match outcome {
@@ -212,7 +214,8 @@ fn verdict_of(problem: &Problem) -> Verdict {
 /// Nothing can be moved to another region or identity: what the object has in the cloud stays where it was made.
 fn must_stay<K: ResourceExt>(object: &K) -> Option<Problem> {
     let (label, kept) = labels::moved(object)?;
-    let message = format!("the label {label} must stay {kept}: nothing can be moved; set it back, or make another object");
+    let message =
+        format!("the label {label} must stay {kept}: nothing can be moved; set it back, or make another object");
     Some(Problem::user_action(message))
 }
 
@@ -221,10 +224,14 @@ fn awaited_references<K: ResourceExt>(object: &K) -> Option<Problem> {
     let references = labels::foreign_references(object.meta());
     if !references.is_empty() {
         let named = list(&references);
-        return Some(Problem::waiting(Reason::Deprovisioning, format!("still in use; waiting for these to let go: {named}")));
+        return Some(Problem::waiting(
+            Reason::Deprovisioning,
+            format!("still in use; waiting for these to let go: {named}"),
+        ));
     }
     let foreground = object.finalizers().iter().any(|f| f == "foregroundDeletion");
-    foreground.then(|| Problem::waiting(Reason::Deprovisioning, "waiting for Kubernetes to delete what belongs to it first"))
+    foreground
+        .then(|| Problem::waiting(Reason::Deprovisioning, "waiting for Kubernetes to delete what belongs to it first"))
 }
 
 /// The first few of a list, and how many more there are: a condition's message is no place for thousands.

@@ -66,7 +66,8 @@ pub async fn kubernetes_client() -> anyhow::Result<kube::Client> {
 
 async fn cancel_on_signal(stop: CancellationToken) {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
         tracing::error!("signals cannot be listened to; stop this process with SIGKILL");
         return;
     };

@@ -132,7 +132,8 @@ impl World {
         let unlimited = QuotaSet { instances: Some(-1), cores: Some(-1), ram: Some(-1), ..QuotaSet::default() };
         self.region.manager_in_project(&project).compute().set_quotas(&project, &unlimited).await.unwrap();
         let region = [(weir_api::labels::REGION, weir_harness::World::REGION)];
-        self.create::<crd::Identity>(object(Kind::Identity, &identity, &region, json!({"provider": "openstack"}))).await;
+        self.create::<crd::Identity>(object(Kind::Identity, &identity, &region, json!({"provider": "openstack"})))
+            .await;
         let record = json!({"projectID": project, "userID": user, "password": "horse"});
         let mut record = object(Kind::Identity, &identity, &links(&identity), record);
         record["kind"] = json!("OpenstackIdentity");
