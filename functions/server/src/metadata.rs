@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use weir_api::crd::Tag;
 
 /// Key of the server's ID that the predecessor reads; frozen.
-pub const SERVER_ID_LEGACY: &str = "serverID";
+pub const SERVER_ID_LEGACY: &str = weir_provider::server::SERVER_ID[1];
 /// Key of the server's ID.
-pub const SERVER_ID: &str = "region:server_id";
+pub const SERVER_ID: &str = weir_provider::server::SERVER_ID[0];
 
 /// The longest key and value that Nova takes, in characters.
 const LONGEST: usize = 255;
@@ -91,13 +91,10 @@ pub enum Claim {
 
 /// What `metadata` says of the Server object `server`.
 pub fn claim(metadata: &BTreeMap<String, String>, server: &str) -> Claim {
-    let told: Vec<&String> = [SERVER_ID, SERVER_ID_LEGACY].iter().filter_map(|key| metadata.get(*key)).collect();
-    if told.is_empty() {
-        Claim::Unclaimed
-    } else if told.iter().all(|id| *id == server) {
-        Claim::Ours
-    } else {
-        Claim::Another
+    match weir_provider::server::claimed(metadata) {
+        None => Claim::Unclaimed,
+        Some(Some(id)) if id == server => Claim::Ours,
+        Some(_) => Claim::Another,
     }
 }
 

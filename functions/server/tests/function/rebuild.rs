@@ -170,6 +170,54 @@ async fn whatever_goes_wrong_at_any_call_the_server_is_rebuilt_once() {
     }
 }
 
+/// A process that dies at this request of its call, before it has an effect: the call is dropped where it waits.
+async fn die(world: &World, in_cloud: bool, after: u64) -> bool {
+    let forever = 600_000;
+    if in_cloud {
+        world.cloud.faults().add(Fault::new(Action::Latency(forever)).after(after).times(1)).unwrap();
+    } else {
+        let hang = weir_kube_sim::Fault::new(weir_kube_sim::Action::Latency { ms: forever });
+        world.kubernetes.faults().add(hang.user_agent(weir_harness::World::FUNCTION).skip(after).times(1)).unwrap();
+    }
+    let mut died = false;
+    for _ in 0..6 {
+        match tokio::time::timeout(Duration::from_millis(700), world.call(SERVER)).await {
+            Err(_) => {
+                died = true;
+                break;
+            }
+            Ok(Verdict::After { delay }) => world.cloud.advance(delay),
+            Ok(_) => break,
+        }
+    }
+    world.cloud.faults().clear();
+    world.kubernetes.faults().clear();
+    died
+}
+
+/// Proves: RBD-4, RBD-5, RBD-19
+#[tokio::test]
+async fn a_process_that_dies_at_any_request_leaves_one_rebuild_to_be_finished() {
+    let (world, watch) = running().await;
+    let (mut at, mut deaths) = (0, 0);
+    for in_cloud in [true, false] {
+        for after in 0.. {
+            at = (at + 1) % 3;
+            world.cloud.clear_requests();
+            change(&world, at).await;
+            let died = die(&world, in_cloud, after).await;
+            assert_eq!(live(&world, &watch).await, Verdict::Settled, "{after}: {:?}", status(&world).await);
+            assert!(has_image(&world, at).await && state(&world).await.is_none(), "{after}");
+            assert_eq!(effects(&world, "POST", "/action"), 1, "{after}");
+            if !died {
+                break;
+            }
+            deaths += 1;
+        }
+    }
+    assert!(deaths > 20, "it died at each request that a change takes: {deaths}");
+}
+
 /// Proves: RBD-2, RBD-11
 #[tokio::test]
 async fn replacing_the_server_also_ends_a_park() {
