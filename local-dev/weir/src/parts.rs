@@ -95,6 +95,10 @@ pub fn functions(
     if std::env::var_os("WEIR_RECORD").is_none() {
         env.push(("WEIR_RECORD", Some("all".into())));
     }
+    // Nor does anybody want to wait a minute there to see how a server is.
+    if std::env::var_os("WEIR_MONITOR_SECONDS").is_none() {
+        env.push(("WEIR_MONITOR_SECONDS", Some("10".into())));
+    }
     if let Some(credentials) = credentials {
         // Whatever else is set for reaching another NATS must not be tried on ours.
         env.extend(OTHER_CREDENTIALS.map(|name| (name, None)));
