@@ -34,8 +34,6 @@ use weir_provider::Region;
 /// More steps than an identity needs from nothing.
 const STEPS: usize = 48;
 
-/// The roles of an identity's user when the region names none (IDN-4).
-const ROLES: [&str; 2] = ["member", "load-balancer_member"];
 /// The server group's policy when the region names none (IDN-6).
 const POLICY: &str = "soft-anti-affinity";
 
@@ -88,13 +86,10 @@ impl Function for Identities {
 }
 
 fn desired(object: &Identity, region: &Region) -> Desired {
-    let configured =
-        region.config.identity.as_ref().map(|identity| &identity.cluster_roles).filter(|roles| !roles.is_empty());
-    let roles = configured.cloned().unwrap_or_else(|| ROLES.map(str::to_owned).to_vec());
     let policy = region.config.compute.as_ref().and_then(|compute| compute.server_group_policy.clone());
     let tag = |name: &str, label: &str| labels::get(object, label).map(|value| format!("{name}={value}"));
     Desired {
-        roles,
+        roles: weir_provider::identity_roles(&region.config),
         group_policy: policy.filter(|policy| !policy.is_empty()).unwrap_or_else(|| POLICY.to_owned()),
         tags: [tag("organization", labels::ORGANIZATION), tag("project", labels::PROJECT)]
             .into_iter()

@@ -24,8 +24,6 @@ use weir_function_runtime::{Function, Scope, kubernetes};
 
 /// How soon a region with a fault is looked at again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// The roles of an identity's user when the region names none (IDN-4).
-const ROLES: [&str; 2] = ["member", "load-balancer_member"];
 
 /// The region function.
 pub struct Regions;
@@ -45,10 +43,7 @@ impl Function for Regions {
             kubernetes::hold(&secrets, &secret, &reference(object)).await?;
         }
         let observed = observe::observe(scope.open(object).await?).await;
-        let configured =
-            openstack.identity.as_ref().map(|identity| &identity.cluster_roles).filter(|roles| !roles.is_empty());
-        let roles = configured.cloned().unwrap_or_else(|| ROLES.map(str::to_owned).to_vec());
-        let faults = decide::faults(&observed, &roles);
+        let faults = decide::faults(&observed, &weir_provider::identity_roles(openstack));
         if !faults.is_empty() {
             let mut problem = Problem::retry(faults.join("; ")).with_detail(observed.errors());
             // What is wrong with a credential is mended in the Secret, which is an event. Asking on and on may lock it out.

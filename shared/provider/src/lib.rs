@@ -24,4 +24,4 @@ pub mod server;
 pub use error::{During, dependency, problem};
 pub use ports::described;
 pub use record::Record;
-pub use region::{Provider, Region, Wrap};
+pub use region::{Provider, Region, Wrap, identity_roles};

@@ -207,6 +207,15 @@ impl Region {
     }
 }
 
+/// The roles of an identity's user when the region names none (IDN-4).
+const ROLES: [&str; 2] = ["member", "load-balancer_member"];
+
+/// Names of the roles that the identities of a region get (IDN-4): what is granted, and so what is checked for.
+pub fn identity_roles(region: &crd::OpenstackRegion) -> Vec<String> {
+    let configured = region.identity.as_ref().map(|identity| &identity.cluster_roles).filter(|roles| !roles.is_empty());
+    configured.cloned().unwrap_or_else(|| ROLES.map(str::to_owned).to_vec())
+}
+
 fn unreadable(what: &str, error: &kube::Error) -> Problem {
     Problem::retry(format!("the {what} could not be read; trying again")).with_detail(error.to_string())
 }
