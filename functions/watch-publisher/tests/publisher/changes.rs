@@ -47,6 +47,8 @@ async fn every_change_of_what_is_wanted_is_published_urgently_under_its_version(
         ear.hear("the last change", |heard| heard.id == last).await;
         expected.push(rig.change(Kind::Network, "n", change).await);
     }
+    let last = expected.last().map(id);
+    ear.hear("the last change", |heard| heard.id == last).await;
     rig.world.delete(Kind::Network, "n").await;
     expected.push(rig.world.get(Kind::Network, "n").await.expect("it is held"));
     for object in &expected {
