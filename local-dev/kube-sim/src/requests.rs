@@ -84,6 +84,11 @@ impl Requests {
         self.lock().log.iter().cloned().collect()
     }
 
+    /// How many requests for resources there have been since the start, whatever has been reset.
+    pub fn served(&self) -> u64 {
+        self.lock().next
+    }
+
     /// Writes of clients that changed something. What the server's own controllers do is not counted.
     pub fn counts(&self) -> Counts {
         self.lock().counts.clone()

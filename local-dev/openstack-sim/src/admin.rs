@@ -21,7 +21,7 @@ pub(crate) fn handle(shared: &Shared, path: &[&str], request: &Request) -> Reply
     match (request.method.as_str(), path) {
         ("GET", []) => {
             let pages =
-                ["bootstrap", "state", "counts", "requests", "faults", "clock"].map(|name| format!("/_sim/{name}"));
+                ["bootstrap", "state", "counts", "requests", "served", "faults", "clock"].map(|name| format!("/_sim/{name}"));
             Reply::json(200, json!({"see": pages}))
         }
         ("GET", ["bootstrap"]) => Reply::json(200, Bootstrap::new(&shared.config, &shared.url).to_json()),
@@ -31,6 +31,7 @@ pub(crate) fn handle(shared: &Shared, path: &[&str], request: &Request) -> Reply
             Reply::json(200, json!({"counts": world.counts(), "mutations": world.mutations}))
         }
         ("GET", ["requests"]) => Reply::json(200, json!({"requests": shared.journal().entries()})),
+        ("GET", ["served"]) => Reply::json(200, json!({"served": shared.journal().served()})),
         ("DELETE", ["requests"]) => {
             shared.journal().clear();
             Reply::empty(204)

@@ -60,6 +60,11 @@ impl Journal {
         self.entries.iter().cloned().collect()
     }
 
+    /// How many requests there have been since the start, whatever has been cleared.
+    pub fn served(&self) -> u64 {
+        self.last
+    }
+
     pub fn clear(&mut self) {
         self.entries.clear();
     }

@@ -39,7 +39,7 @@ impl Cluster {
     }
 
     /// Applies the custom resources and the test's namespace.
-    pub(crate) async fn prepare(&self) {
+    pub async fn prepare(&self) {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         for definition in crd::all() {
             let params = PatchParams::apply("weir-test").force();

@@ -59,6 +59,11 @@ impl NatsServer {
         self.port
     }
 
+    /// The process's id, while there is one.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Child::id)
+    }
+
     /// Kills it with SIGKILL, as a crash would. What was stored is still there.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {

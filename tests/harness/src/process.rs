@@ -23,6 +23,8 @@ pub struct Process {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     log: PathBuf,
+    /// How long the log was when it was last started.
+    before: u64,
     child: Option<Child>,
 }
 
@@ -30,7 +32,7 @@ impl Process {
     /// A process that does not run yet. Its output goes to `<name>.log` in `folder`.
     pub fn new(name: &str, program: PathBuf, folder: &Path) -> Self {
         let log = folder.join(format!("{name}.log"));
-        Self { name: name.to_owned(), program, arguments: vec![], environment: vec![], log, child: None }
+        Self { name: name.to_owned(), program, arguments: vec![], environment: vec![], log, before: 0, child: None }
     }
 
     /// With one more argument.
@@ -58,6 +60,7 @@ impl Process {
             return Ok(());
         }
         let log = File::options().create(true).append(true).open(&self.log)?;
+        self.before = log.metadata()?.len();
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // What is set for the tests' own machine must not reach into a stack of theirs.
@@ -90,6 +93,11 @@ impl Process {
         Ok(())
     }
 
+    /// The process's id, while there is one.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
     /// Whether it was started and has not ended.
     pub fn runs(&mut self) -> bool {
         self.child.is_some() && self.ended().is_none()
@@ -103,6 +111,12 @@ impl Process {
     /// All that it has said, over all its lives.
     pub fn log(&self) -> String {
         fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// What it has said since it was last started.
+    pub fn said(&self) -> String {
+        let log = self.log();
+        usize::try_from(self.before).ok().and_then(|before| log.get(before..)).unwrap_or_default().to_owned()
     }
 
     /// The end of its log.
@@ -124,15 +138,17 @@ fn is_foreign(variable: &str) -> bool {
     variable.starts_with("weir_") || variable.starts_with("kube") || variable.ends_with("_proxy")
 }
 
-/// An executable of the workspace, built into the folder that this test was built into.
+/// An executable of the workspace, built into the folder that this one, or the test that this is, was built into.
 ///
 /// # Panics
 /// It is not built.
 pub fn built(name: &str) -> PathBuf {
     let folder = std::env::var_os("WEIR_TEST_BIN").map(PathBuf::from).or_else(|| {
-        let test = std::env::current_exe().ok()?;
-        // <target>/debug/deps/<test>
-        Some(test.parent()?.parent()?.to_path_buf())
+        let this = std::env::current_exe().ok()?;
+        let folder = this.parent()?;
+        // <target>/debug/deps/<test>, or <target>/debug/<program>
+        let folder = if folder.ends_with("deps") { folder.parent()? } else { folder };
+        Some(folder.to_path_buf())
     });
     let program = folder.expect("a test has a folder").join(name);
     assert!(

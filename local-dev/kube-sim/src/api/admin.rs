@@ -26,6 +26,7 @@ pub fn handle(cluster: &Cluster, method: &str, path: &str, body: &[u8]) -> Resul
             if found { Ok((200, json!({}))) } else { Err(Status::not_found("", "faults", id)) }
         }
         ("GET", ["_sim", "requests"]) => Ok((200, json!({"items": cluster.requests.all()}))),
+        ("GET", ["_sim", "served"]) => Ok((200, json!({"served": cluster.requests.served()}))),
         ("GET", ["_sim", "counts"]) => Ok((200, json!(cluster.requests.counts()))),
         ("DELETE", ["_sim", "requests" | "counts"]) => {
             cluster.requests.reset();
