@@ -114,7 +114,7 @@ pub async fn remove(scope: &Scope, foothold: &Foothold, object: &str, step: Remo
             client.delete_network(&network).await.or_absent().during("deleting the network")?;
         }
         Removal::FreeVlan => {
-            change_table(scope, foothold, |table| Ok(((), crate::vlan::free(table, object)))).await?;
+            change_table(scope, foothold, |table| Ok(((), crate::vlan::free(table, object)?))).await?;
         }
         Removal::Done => {}
     }

@@ -4,9 +4,10 @@ use crate::observe::{Observed, vlan_of};
 use crate::ranges::Ranges;
 use ipnet::Ipv4Net;
 use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
 use weir_api::Problem;
-use weir_api::crd::NetworkSpec;
-use weir_openstack::network::HostRoute;
+use weir_api::crd::{AddressRange, NetworkSpec};
+use weir_openstack::network::{HostRoute, Subnet};
 use weir_openstack::{NetworkId, RouterId, SubnetId};
 
 /// What a Network asks for, derived from its spec and its region.
@@ -16,7 +17,9 @@ pub struct Desired {
     pub prefix: Ipv4Net,
     /// How it is divided.
     pub ranges: Ranges,
-    /// DNS servers, in the order in which they are asked.
+    /// Whether that is asked for, and not only the default.
+    pub divided: bool,
+    /// DNS servers, each once, in the order in which they are asked.
     pub dns: Vec<String>,
     /// Routes that DHCP hands out.
     pub routes: Vec<HostRoute>,
@@ -32,10 +35,18 @@ impl Desired {
         let mut routes: Vec<HostRoute> = spec.routes.iter().map(route).collect();
         routes.sort();
         routes.dedup();
+        let mut dns: Vec<String> = Vec::new();
+        for server in spec.dns_nameservers.iter().map(ToString::to_string) {
+            // Neutron refuses a list that names one twice.
+            if !dns.contains(&server) {
+                dns.push(server);
+            }
+        }
         Ok(Self {
             prefix: spec.prefix.net(),
             ranges: Ranges::of(spec.prefix, spec.reservations)?,
-            dns: spec.dns_nameservers.iter().map(ToString::to_string).collect(),
+            divided: spec.reservations.is_some(),
+            dns,
             routes,
             physical_network: physical_network.map(str::to_owned),
         })
@@ -94,6 +105,14 @@ pub fn decide(desired: &Desired, observed: &Observed) -> Result<Step, Problem> {
         return Err(Problem::user_action(format!(
             "the prefix of a network cannot be changed; set spec.prefix back to {}, or make another network",
             subnet.cidr
+        )));
+    }
+    if desired.divided && !given_out(subnet).is_empty() && !is_divided_so(subnet, &desired.ranges) {
+        let ranges: Vec<String> = given_out(subnet).iter().map(|(from, to)| format!("{from} to {to}")).collect();
+        return Err(Problem::user_action(format!(
+            "the reservations of a network cannot be changed: its servers are given the addresses {}; set spec.reservations \
+             back, or make another network",
+            ranges.join(", ")
         )));
     }
     let (dns, routes) = (subnet.dns_nameservers != desired.dns, set(&subnet.host_routes) != set(&desired.routes));
@@ -155,6 +174,38 @@ pub fn decide_removal(observed: &Observed) -> Result<Removal, Problem> {
         return Ok(Removal::DeleteNetwork(network.id.clone()));
     }
     Ok(if observed.vlan.is_some() { Removal::FreeVlan } else { Removal::Done })
+}
+
+/// What may be told to be kept for storage: nothing that the subnet gives out to servers, which one that was made otherwise
+/// may do.
+pub fn storage(desired: &Desired, observed: &Observed) -> Option<AddressRange> {
+    let given_out = observed.subnet.as_ref().map(given_out).unwrap_or_default();
+    let is_kept =
+        |range: &AddressRange| given_out.iter().all(|(from, to)| range.end_ip.0 < *from || range.start_ip.0 > *to);
+    desired.ranges.storage.filter(is_kept)
+}
+
+/// The addresses that a subnet's DHCP gives out; none if the cloud does not tell.
+fn given_out(subnet: &Subnet) -> Vec<(Ipv4Addr, Ipv4Addr)> {
+    let pools = subnet.allocation_pools.iter().map(|pool| (pool.start, pool.end));
+    pools
+        .filter_map(|pool| match pool {
+            (IpAddr::V4(from), IpAddr::V4(to)) => Some((from, to)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Whether the subnet gives out what is not reserved. In several pieces or in one is the same.
+fn is_divided_so(subnet: &Subnet, ranges: &Ranges) -> bool {
+    let mut pools = given_out(subnet);
+    pools.sort_unstable();
+    let joined = pools.into_iter().try_fold(None, |so_far: Option<(Ipv4Addr, Ipv4Addr)>, (from, to)| match so_far {
+        None => Some(Some((from, to))),
+        Some((first, last)) if u32::from(last).checked_add(1) == Some(from.into()) => Some(Some((first, to))),
+        Some(_) => None,
+    });
+    joined.flatten() == Some(ranges.dhcp)
 }
 
 fn set(routes: &[HostRoute]) -> BTreeSet<&HostRoute> {

@@ -13,7 +13,9 @@
 //!   running network to another address.
 //! - DNS servers are compared in order, since that is the order in which they are asked; routes as a set.
 //! - A changed `spec.prefix` is refused in the condition: Neutron cannot change a subnet's, and a new one would cut off
-//!   everything that is on it.
+//!   everything that is on it. So are changed `spec.reservations`: what becomes reserved may be in use by servers. A subnet
+//!   made otherwise for a Network that asks for no reservation (by an earlier system) is left as it is, and no storage range
+//!   is told that it gives out.
 
 pub mod act;
 pub mod decide;
@@ -90,6 +92,6 @@ fn tell(status: &mut NetworkStatus, desired: &Desired, observed: &Observed) {
         network_id: observed.network.as_ref().map(|n| n.id.to_string()),
         subnet_id: observed.subnet.as_ref().map(|s| s.id.to_string()),
         vlan_id: vlan_of(observed.network.as_ref()).map(i64::from),
-        storage_range: desired.ranges.storage,
+        storage_range: decide::storage(desired, observed),
     });
 }

@@ -79,6 +79,30 @@ async fn dns_servers_and_routes_are_changed_and_cleared_in_place() {
     assert!(state.contains("\"8.8.8.8\"") && !state.contains("10.30.0.0/16"), "{state}");
 }
 
+/// Proves: NET-3, NET-4
+#[tokio::test]
+async fn changed_reservations_are_refused_and_those_it_was_made_with_are_not() {
+    let (world, caller) = settled().await;
+    let mut network = world::network(NAME, IDENTITY);
+    for (reservations, refused) in
+        [(json!({"prefixLength": 28}), true), (json!({"prefixLength": 25, "providerReservedPrefixLength": 28}), false)]
+    {
+        network["spec"]["reservations"] = reservations;
+        world.apply(&network).await;
+        world.settle();
+        let verdict = drive(&world, &caller, NAME).await;
+        let (reason, message) = world.condition(Kind::Network, NAME).await.unwrap();
+        if refused {
+            assert!(matches!(verdict, Verdict::Parked), "{verdict:?}");
+            assert_eq!(reason, "Errored");
+            assert!(message.contains("given the addresses 10.20.0.128 to 10.20.0.254"), "{message}");
+        } else {
+            assert!(matches!(verdict, Verdict::Settled), "{message}");
+        }
+        assert_eq!(world.writes().1, 0, "nothing in the cloud is changed");
+    }
+}
+
 /// Proves: NET-5
 #[tokio::test]
 async fn a_region_without_an_external_network_says_so_and_recovers() {

@@ -104,6 +104,54 @@ fn a_changed_prefix_and_a_subnet_elsewhere_lead_to_no_step_at_all() {
     }
 }
 
+fn pools(of: &Value) -> Observed {
+    let mut live = json!({"id": "sub", "network_id": "net", "cidr": "10.0.0.0/24"});
+    let pools: Vec<Value> = of.as_array().unwrap().iter().map(|p| json!({"start": p[0], "end": p[1]})).collect();
+    live["allocation_pools"] = json!(pools);
+    Observed { subnet: Some(serde_json::from_value(live).unwrap()), ..settled() }
+}
+
+/// Proves: NET-2, NET-3
+#[test]
+fn a_storage_range_is_never_told_of_addresses_that_servers_are_given() {
+    let of = |reservations: Value| {
+        let spec = json!({"prefix": "10.0.0.0/24", "reservations": reservations});
+        Desired::of(&serde_json::from_value(spec).unwrap(), None).unwrap()
+    };
+    let (default, asked) = (of(Value::Null), of(json!({"prefixLength": 26})));
+    let rows = [
+        // What each subnet gives out; whether it suits 26, and whether the storage ranges may be told.
+        (json!([]), true, true, true),
+        (json!([["10.0.0.64", "10.0.0.254"]]), true, false, true),
+        (json!([["10.0.0.100", "10.0.0.254"], ["10.0.0.64", "10.0.0.99"]]), true, false, true),
+        (json!([["10.0.0.128", "10.0.0.254"]]), false, true, true),
+        (json!([["10.0.0.2", "10.0.0.254"]]), false, false, false),
+        (json!([["10.0.0.64", "10.0.0.90"], ["10.0.0.100", "10.0.0.254"]]), false, false, true),
+    ];
+    for (pool, suits, default_told, asked_told) in rows {
+        let observed = pools(&pool);
+        assert!(decide(&default, &observed).is_ok(), "what was made by others goes on: {pool}");
+        match decide(&asked, &observed) {
+            Ok(_) => assert!(suits, "{pool}"),
+            Err(problem) => {
+                assert!(!suits, "{pool}: {problem}");
+                assert_eq!(problem.consequence, weir_api::Consequence::UserAction);
+                let from = pool[0][0].as_str().unwrap();
+                assert!(problem.message.contains(from) && problem.message.contains("cannot be changed"), "{problem}");
+            }
+        }
+        assert_eq!(storage(&default, &observed).is_some(), default_told, "{pool}");
+        assert_eq!(storage(&asked, &observed).is_some(), asked_told, "{pool}");
+    }
+}
+
+/// Proves: NET-4
+#[test]
+fn a_name_server_named_twice_is_asked_for_once_where_it_comes_first() {
+    let spec = json!({"prefix": "10.0.0.0/24", "dnsNameservers": ["9.9.9.9", "1.1.1.1", "009.9.9.9"]});
+    assert_eq!(Desired::of(&serde_json::from_value(spec).unwrap(), None).unwrap().dns, ["9.9.9.9", "1.1.1.1"]);
+}
+
 /// Proves: NET-9, NET-10
 #[test]
 fn removal_goes_inwards_and_the_vlan_is_freed_only_when_the_network_was_seen_gone() {
