@@ -13,7 +13,6 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weir_api::{Kind, ObjectRef};
@@ -40,14 +39,13 @@ pub struct Stack {
     pub kube_sim: Process,
     /// The cloud.
     pub openstack_sim: Process,
-    /// One process for each of [`FUNCTIONS`], in that order.
+    /// One process for each of [`FUNCTIONS`], in that order, and then those of [`Stack::add`].
     pub functions: Vec<Process>,
     /// The Kubernetes API as the test sees it.
     pub cluster: Cluster,
     /// The queue as the test sees it.
     pub queue: Queue,
     cloud_url: String,
-    metrics: Vec<u16>,
     http: reqwest::Client,
     bootstrap: Value,
     fresh: BTreeMap<String, u64>,
@@ -64,7 +62,6 @@ impl Stack {
     /// The same with more in the functions' environment.
     pub async fn start_with(environment: &[(&str, &str)]) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let programs: BTreeMap<&str, PathBuf> = FUNCTIONS.iter().map(|name| (*name, built(name))).collect();
         let folder = TempDir::with_prefix("weir-stack-").expect("a folder");
         let http = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(20)).build().expect("a client");
         let nats = start_nats();
@@ -89,15 +86,6 @@ impl Stack {
         })
         .await;
         let cloud_url = format!("http://127.0.0.1:{port}");
-        let metrics: Vec<u16> = FUNCTIONS.iter().map(|_| free_port()).collect();
-        let functions = FUNCTIONS.iter().zip(&metrics).map(|(name, port)| {
-            let process = Process::new(name, programs[name].clone(), folder.path())
-                .env("KUBECONFIG", &kubeconfig)
-                .env("WEIR_NATS_URL", nats.url())
-                .env("WEIR_METRICS", format!("127.0.0.1:{port}"));
-            environment.iter().fold(process, |process, (name, value)| process.env(name, value))
-        });
-        let functions = functions.collect();
         let config = Kubeconfig::read_from(&kubeconfig).expect("kube-sim has written a kubeconfig");
         let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
         let settings = Settings::from_arguments(["--nats", &nats.url(), "--name", "test"]).expect("settings");
@@ -110,14 +98,16 @@ impl Stack {
             nats,
             kube_sim,
             openstack_sim,
-            functions,
+            functions: vec![],
             cloud_url,
-            metrics,
             http,
         };
         stack.bootstrap = stack.cloud("GET", "bootstrap", None).await;
         stack.fresh = stack.cloud_counts().await;
         stack.cluster.prepare().await;
+        for name in FUNCTIONS {
+            stack.add(name, environment);
+        }
         for function in &mut stack.functions {
             function.start().expect("a function starts");
         }
@@ -125,12 +115,26 @@ impl Stack {
         stack
     }
 
-    /// Waits until every function takes work.
+    /// Puts a further process of a function behind the others, with more in its environment. It is not started.
+    pub fn add(&mut self, function: &str, environment: &[(&str, &str)]) {
+        let folder = self.folder.path();
+        let first = self.functions.iter().all(|process| process.name() != function);
+        let name = if first { function.to_owned() } else { format!("{function}-{}", self.functions.len()) };
+        let process = Process::new(&name, built(function), folder)
+            .env("KUBECONFIG", folder.join("kubeconfig"))
+            .env("WEIR_NATS_URL", self.nats.url())
+            // Whatever port is free at each start: one that was chosen before could be another test's by then.
+            .env("WEIR_METRICS", "127.0.0.1:0");
+        let process = environment.iter().fold(process, |process, (name, value)| process.env(name, value));
+        self.functions.push(process);
+    }
+
+    /// Waits until every process of a function takes work.
     pub async fn ready(&self) {
-        for (name, port) in FUNCTIONS.iter().zip(&self.metrics) {
-            let url = format!("http://127.0.0.1:{port}/readyz");
-            self.eventually(START, &format!("{name} is ready"), async || {
-                let answer = self.http.get(&url).send().await;
+        for process in &self.functions {
+            self.eventually(START, &format!("{} is ready", process.name()), async || {
+                let Some(metrics) = metrics_of(process) else { return false };
+                let answer = self.http.get(format!("{metrics}/readyz")).send().await;
                 answer.is_ok_and(|answer| answer.status().is_success())
             })
             .await;
@@ -223,7 +227,8 @@ impl Stack {
     /// The value of a metric of one function, summed over all series whose labels contain every one of `labels`.
     pub async fn metric(&self, function: &str, name: &str, labels: &[&str]) -> u64 {
         let at = FUNCTIONS.iter().position(|known| *known == function).expect("a function");
-        let text = match self.http.get(format!("http://127.0.0.1:{}/metrics", self.metrics[at])).send().await {
+        let metrics = metrics_of(&self.functions[at]).expect("it serves its metrics");
+        let text = match self.http.get(format!("{metrics}/metrics")).send().await {
             Ok(answer) => answer.text().await.unwrap_or_default(),
             Err(error) => panic!("the metrics of {function}: {error}"),
         };
@@ -366,6 +371,12 @@ impl Drop for Stack {
             println!("the logs of all processes are kept in {}", self.folder.path().display());
         }
     }
+}
+
+/// Where a function that runs says that it serves its metrics.
+fn metrics_of(process: &Process) -> Option<String> {
+    let said = process.said();
+    said.lines().rev().find_map(|line| line.strip_prefix("metrics ")).map(str::to_owned)
 }
 
 /// Starts a queue's server on a port that nobody else can come to have while it is down.
