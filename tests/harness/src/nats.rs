@@ -85,6 +85,11 @@ impl NatsServer {
         Ok(())
     }
 
+    /// Whether it was started and has not been killed.
+    pub fn runs(&self) -> bool {
+        self.process.is_some()
+    }
+
     /// Stops it without ending it: connections stay open, and nothing answers.
     pub fn pause(&self) -> anyhow::Result<()> {
         self.signal(Signal::SIGSTOP)
