@@ -8,8 +8,8 @@
 
 mod cases;
 
-use cases::{Case, Subject};
-use weir_harness::World;
+use cases::Subject;
+use weir_harness::{Case, World};
 
 /// How many calls of the cloud, tokens included, and of Kubernetes the functions have made.
 fn calls(world: &World) -> (u64, u64) {
@@ -91,7 +91,7 @@ async fn a_security_group_survives_every_fault_at_every_call() {
     matrix(Subject::SecurityGroup).await;
 }
 
-/// Proves: SRV-11, SRV-12, OWN-4, OWN-7, OWN-8
+/// Proves: SRV-10, SRV-11, SRV-12, OWN-4, OWN-7, OWN-8
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_survives_every_fault_at_every_call() {
     matrix(Subject::Server).await;

@@ -1,13 +1,13 @@
 //! A pinned server in a region that has Placement asked first.
 
-use crate::faults::kinds;
 use crate::world::{SERVER, World, manifest};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_api::crd;
 use weir_function_runtime::worker::Verdict;
-use weir_openstack_sim::{Action, Config, Equipment, Fault};
+use weir_harness::Case;
+use weir_openstack_sim::{Config, Equipment, Fault};
 
 /// Another Server.
 const OTHER: &str = "d0000000-0000-4000-8000-000000000002";
@@ -219,13 +219,13 @@ async fn a_fault_at_any_call_of_a_checked_create_leaves_one_of_each() {
     // The flavor, the question and the create are the last three.
     let calls = world.cloud.requests().len() as u64;
     remove().await;
-    for (name, fault) in kinds() {
+    for case in Case::ALL.into_iter().filter(|case| !case.of_kubernetes()) {
         for at in calls - 3..calls {
-            let id = world.cloud.faults().add(fault.clone().after(at)).unwrap();
+            let fault = case.inject(&world, at);
             undisturbed().await;
-            assert_eq!(world.counts(), (1, 0, 1), "{name} at {at}");
-            let struck = world.cloud.requests().iter().any(|entry| entry.faults.contains(&id));
-            assert!(struck || fault.action == Action::RepeatPage, "{name} at {at}");
+            assert_eq!(world.counts(), (1, 0, 1), "{case:?} at {at}");
+            let struck = case.struck(&world, fault);
+            assert!(struck || !Case::AT_ANY_CALL.contains(&case), "{case:?} at {at}");
             world.cloud.faults().clear();
             remove().await;
         }
