@@ -31,13 +31,13 @@ pub struct Headers {
     /// Who wrote it, such as `/weir/watch-publisher`.
     #[serde(rename = "ce-source")]
     pub source: String,
-    /// What it is: `weir.work.v1`.
+    /// What it is, and its version: `weir.work.v1`, `weir.tick.v1`.
     #[serde(rename = "ce-type")]
     pub kind: String,
     /// When it was written, in RFC 3339.
     #[serde(rename = "ce-time")]
     pub time: String,
-    /// What it is about: `<kind>/<namespace>/<name>`.
+    /// What it is about: `<kind>/<namespace>/<name>`; of a tick, the kind alone.
     #[serde(rename = "ce-subject")]
     pub subject: String,
     /// The schema of its payload: `urn:weir:queue-schemas:work.v1`.
@@ -209,26 +209,16 @@ impl Envelope {
     pub fn encode(&self) -> Result<Encoded, EncodeError> {
         subject::check(&self.work.object)?;
         let object = &self.work.object;
-        let mut headers = vec![
-            ("ce-specversion", "1.0".to_owned()),
-            ("ce-id", self.id.clone()),
-            ("ce-source", self.source.clone()),
-            ("ce-type", format!("{}.v{}", work::TYPE, work::VERSION)),
-            ("ce-subject", format!("{}/{}/{}", object.kind, object.namespace, object.name)),
-            ("ce-dataschema", format!("{SCHEMA_URN}{}", work::SCHEMA)),
-            ("content-type", "application/json".to_owned()),
-        ];
+        let about = format!("{}/{}/{}", object.kind, object.namespace, object.name);
+        let (kind, schema) = (format!("{}.v{}", work::TYPE, work::VERSION), work::SCHEMA);
+        let mut headers = headers(self.id.clone(), self.source.clone(), kind, about, schema);
         if let Some(time) = self.time {
             headers.push(("ce-time", time.to_string()));
         }
         if let Some(traceparent) = self.traceparent {
             headers.push((trace::HEADER, traceparent.to_string()));
         }
-        for (name, value) in &headers {
-            if value.len() > MAX_HEADER || value.chars().any(char::is_control) {
-                return Err(EncodeError::Header(name));
-            }
-        }
+        check(&headers)?;
         let payload = serde_json::to_vec(&self.work)?;
         if payload.len() > MAX_PAYLOAD {
             return Err(EncodeError::TooLarge(payload.len()));
@@ -292,6 +282,33 @@ impl Envelope {
                 subject: on.chars().take(MAX_HEADER).collect(),
             }),
         }
+    }
+}
+
+/// The headers that every message has.
+pub(crate) fn headers(
+    id: String,
+    source: String,
+    kind: String,
+    about: String,
+    schema: &str,
+) -> Vec<(&'static str, String)> {
+    vec![
+        ("ce-specversion", "1.0".to_owned()),
+        ("ce-id", id),
+        ("ce-source", source),
+        ("ce-type", kind),
+        ("ce-subject", about),
+        ("ce-dataschema", format!("{SCHEMA_URN}{schema}")),
+        ("content-type", "application/json".to_owned()),
+    ]
+}
+
+/// Refuses what would break a header.
+pub(crate) fn check(headers: &[(&'static str, String)]) -> Result<(), EncodeError> {
+    match headers.iter().find(|(_, value)| value.len() > MAX_HEADER || value.chars().any(char::is_control)) {
+        Some((name, _)) => Err(EncodeError::Header(name)),
+        None => Ok(()),
     }
 }
 

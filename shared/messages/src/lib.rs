@@ -19,11 +19,13 @@ pub mod lease;
 pub mod recording;
 pub mod schema;
 pub mod subject;
+pub mod tick;
 pub mod trace;
 pub mod work;
 
 pub use envelope::{DecodeError, EncodeError, Encoded, Envelope};
 pub use lane::Lane;
 pub use recording::Recording;
+pub use tick::Tick;
 pub use trace::Traceparent;
 pub use work::{Cause, Work};

@@ -28,13 +28,15 @@ pub const ALL: &str = "trace.>";
 pub const ALL_EVENTS: &str = "events.>";
 /// What the subject of work is prefixed with in the stream of events.
 pub const EVENT: &str = "events.";
-/// The filter that matches all requests to the front door.
+/// The filter that matches all requests to the front door. Nothing writes any until there is one.
 pub const ALL_REQUESTS: &str = "request.>";
 
-/// One call of a function.
+/// One call of a function. `J` is how the JSON in it is held: whoever only writes it need not take it apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Recording {
+#[serde(bound(deserialize = "J: Deserialize<'de>"))]
+#[schemars(rename = "Recording")]
+pub struct Recording<J = Value> {
     /// The form of this document, [`FORM`].
     pub form: u32,
     /// The call's correlation ID, a UUID: also the request ID that clouds have logged.
@@ -49,14 +51,23 @@ pub struct Recording {
     pub took: u64,
     /// Answers that the call used and that another call had asked for: tokens that the process held already.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub held: Vec<Exchange>,
+    pub held: Vec<Exchange<J>>,
     /// What happened, in order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<Entry<J>>,
     /// How it ended.
     pub outcome: Outcome,
     /// `false` when something had to be left out, because it was too large; such a call may not replay.
     #[serde(default = "yes")]
     pub complete: bool,
+    /// How many calls the process had not been able to keep by then, in all: what lies between two recordings of one process
+    /// has gaps if this has grown.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 const fn yes() -> bool {
@@ -89,9 +100,11 @@ pub struct Trigger {
 /// One thing that happened during a call. `at` is in microseconds since the call began.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "entry", rename_all = "camelCase")]
-pub enum Entry {
+#[serde(bound(deserialize = "J: Deserialize<'de>"))]
+#[schemars(rename = "Entry")]
+pub enum Entry<J = Value> {
     /// A request and its answer.
-    Exchange(Exchange),
+    Exchange(Exchange<J>),
     /// A step that the function decided on.
     Step {
         /// When.
@@ -103,6 +116,24 @@ pub enum Entry {
     Clock {
         /// What it saw, in RFC 3339.
         time: String,
+    },
+    /// Another object's function was told to look at it.
+    Wake {
+        /// When.
+        at: u64,
+        /// Whose.
+        object: ObjectRef,
+        /// Why it could not be told, in words for operators; absent if it was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<String>,
+    },
+    /// The call was stopped in what it did.
+    Stopped {
+        /// When.
+        at: u64,
+        /// What by, as a token: `time-up`, the call's deadline kept it from writing more; `no-answer`, an answer was not waited
+        /// for any longer.
+        by: String,
     },
     /// Something that this release does not know.
     #[serde(other)]
@@ -122,7 +153,9 @@ pub enum Peer {
 /// A request and its answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Exchange {
+#[serde(bound(deserialize = "J: Deserialize<'de>"))]
+#[schemars(rename = "Exchange")]
+pub struct Exchange<J = Value> {
     /// When it was sent, in microseconds since the call began.
     pub at: u64,
     /// How long it took, in microseconds.
@@ -138,17 +171,19 @@ pub struct Exchange {
     pub headers: Vec<(String, String)>,
     /// The request's body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<Body>,
+    pub body: Option<Body<J>>,
     /// What came back.
-    pub answer: Answer,
+    pub answer: Answer<J>,
 }
 
 /// A body.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Body {
+#[serde(bound(deserialize = "J: Deserialize<'de>"))]
+#[schemars(rename = "Body")]
+pub enum Body<J = Value> {
     /// JSON.
-    Json(Value),
+    Json(J),
     /// Something that is not recorded: it could not be understood, so nobody can say what is in it; or it is too large.
     Omitted {
         /// How long it was.
@@ -161,7 +196,9 @@ pub enum Body {
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Answer {
+#[serde(bound(deserialize = "J: Deserialize<'de>"))]
+#[schemars(rename = "Answer")]
+pub enum Answer<J = Value> {
     /// An answer, whatever its status.
     Response {
         /// The HTTP status.
@@ -171,7 +208,7 @@ pub enum Answer {
         headers: Vec<(String, String)>,
         /// The body.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        body: Option<Body>,
+        body: Option<Body<J>>,
     },
     /// None.
     Failed {
@@ -236,13 +273,16 @@ impl Recording {
         }
     }
 
+}
+
+impl<J> Recording<J> {
     /// The object that the function was called for.
     pub const fn object(&self) -> &ObjectRef {
         &self.trigger.work.object
     }
 
     /// The exchanges of the call itself, in the order in which they were begun.
-    pub fn exchanges(&self) -> impl Iterator<Item = &Exchange> {
+    pub fn exchanges(&self) -> impl Iterator<Item = &Exchange<J>> {
         self.entries.iter().filter_map(|entry| match entry {
             Entry::Exchange(exchange) => Some(exchange),
             _ => None,
@@ -258,7 +298,7 @@ impl Recording {
     }
 }
 
-impl Exchange {
+impl<J> Exchange<J> {
     /// Whether it may have changed something. Getting a token changes nothing.
     pub fn writes(&self) -> bool {
         !matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS") && !self.authenticates()

@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 use weir_api::Kind;
 
 use crate::envelope::SCHEMA_URN;
-use crate::{Lane, dead, envelope, lease, recording, work};
+use crate::{Lane, dead, envelope, lease, recording, tick, work};
 
 /// Every generated file: its name, and its content with a line break at the end. Deterministic.
 pub fn files() -> Result<Vec<(String, String)>, serde_json::Error> {
     let schemas = [
         (work::SCHEMA, schema::<work::Work>(work::SCHEMA)),
+        (tick::SCHEMA, schema::<tick::Tick>(tick::SCHEMA)),
         (envelope::HEADERS_SCHEMA, schema::<envelope::Headers>(envelope::HEADERS_SCHEMA)),
         (dead::SCHEMA, schema::<dead::Headers>(dead::SCHEMA)),
         (lease::SCHEMA, schema::<lease::Record>(lease::SCHEMA)),
@@ -70,6 +71,34 @@ fn asyncapi() -> Value {
                 "parameters": { "kind": kind, "namespace": namespace, "name": name },
                 "messages": { "timer": { "$ref": "#/components/messages/timer" } }
             },
+            "resync": {
+                "address": "timer.resync.{kind}.{namespace}.{name}",
+                "title": "Work for later, because of a tick",
+                "description": "Stream WORK: beside the object's own timer, which is left alone.",
+                "parameters": { "kind": kind, "namespace": namespace, "name": name },
+                "messages": { "timer": { "$ref": "#/components/messages/timer" } }
+            },
+            "repeating": {
+                "address": "timer.every.{kind}.{namespace}.{name}",
+                "title": "Work for later, again and again",
+                "description": "Stream WORK: the schedule by which an object is looked at at each interval.",
+                "parameters": { "kind": kind, "namespace": namespace, "name": name },
+                "messages": { "timer": { "$ref": "#/components/messages/timer" } }
+            },
+            "tick": {
+                "address": "work.resync.{kind}",
+                "title": "It is time to look at every object of a kind",
+                "description": "Stream WORK. Given to one of the publishers, which sets a timer for each object.",
+                "parameters": { "kind": kind },
+                "messages": { "tick": { "$ref": "#/components/messages/tick" } }
+            },
+            "tickSchedule": {
+                "address": "timer.resync.{kind}",
+                "title": "The schedule of a kind's ticks",
+                "description": "Stream WORK: the server publishes its payload to the target at each interval.",
+                "parameters": { "kind": kind },
+                "messages": { "tickSchedule": { "$ref": "#/components/messages/tickSchedule" } }
+            },
             "dead": {
                 "address": "dead.{subject}",
                 "title": "Messages that no retry can help",
@@ -103,12 +132,23 @@ fn asyncapi() -> Value {
                     "kind": kind, "namespace": namespace, "name": name
                 },
                 "messages": { "work": { "$ref": "#/components/messages/work" } }
+            },
+            "eventTick": {
+                "address": "events.work.resync.{kind}",
+                "title": "Ticks as they were published",
+                "description": "Stream EVENTS.",
+                "parameters": { "kind": kind },
+                "messages": { "tick": { "$ref": "#/components/messages/tick" } }
             }
         },
         "operations": {
             "publishWork": { "action": "send", "channel": { "$ref": "#/channels/work" } },
             "handleWork": { "action": "receive", "channel": { "$ref": "#/channels/work" } },
             "setTimer": { "action": "send", "channel": { "$ref": "#/channels/timer" } },
+            "resyncObject": { "action": "send", "channel": { "$ref": "#/channels/resync" } },
+            "repeatWork": { "action": "send", "channel": { "$ref": "#/channels/repeating" } },
+            "scheduleTicks": { "action": "send", "channel": { "$ref": "#/channels/tickSchedule" } },
+            "handleTick": { "action": "receive", "channel": { "$ref": "#/channels/tick" } },
             "buryMessage": { "action": "send", "channel": { "$ref": "#/channels/dead" } },
             "holdLease": { "action": "send", "channel": { "$ref": "#/channels/lease" } },
             "recordCall": { "action": "send", "channel": { "$ref": "#/channels/trace" } }
@@ -126,20 +166,22 @@ fn asyncapi() -> Value {
                     "name": format!("{}.v{}", work::TYPE, work::VERSION),
                     "title": "Look at this object later",
                     "contentType": "application/json",
-                    "headers": {
-                        "allOf": [
-                            { "$ref": format!("./{}.json", envelope::HEADERS_SCHEMA) },
-                            {
-                                "type": "object",
-                                "required": ["Nats-Schedule", "Nats-Schedule-Target"],
-                                "properties": {
-                                    "Nats-Schedule": { "type": "string", "description": "@at and a time in RFC 3339." },
-                                    "Nats-Schedule-Target": { "type": "string", "description": "The work subject it goes to." }
-                                }
-                            }
-                        ]
-                    },
+                    "headers": scheduled(),
                     "payload": { "$ref": format!("./{}.json", work::SCHEMA) }
+                },
+                "tick": {
+                    "name": format!("{}.v{}", tick::TYPE, tick::VERSION),
+                    "title": "Look at every object of this kind",
+                    "contentType": "application/json",
+                    "headers": { "$ref": format!("./{}.json", envelope::HEADERS_SCHEMA) },
+                    "payload": { "$ref": format!("./{}.json", tick::SCHEMA) }
+                },
+                "tickSchedule": {
+                    "name": format!("{}.v{}", tick::TYPE, tick::VERSION),
+                    "title": "Look at every object of this kind, at each interval",
+                    "contentType": "application/json",
+                    "headers": scheduled(),
+                    "payload": { "$ref": format!("./{}.json", tick::SCHEMA) }
                 },
                 "deadLetter": {
                     "name": "dead-letter",
@@ -162,5 +204,24 @@ fn asyncapi() -> Value {
                 }
             }
         }
+    })
+}
+
+/// The headers of what the server publishes later.
+fn scheduled() -> Value {
+    json!({
+        "allOf": [
+            { "$ref": format!("./{}.json", envelope::HEADERS_SCHEMA) },
+            {
+                "type": "object",
+                "required": ["Nats-Schedule", "Nats-Schedule-Target"],
+                "properties": {
+                    "Nats-Schedule": {
+                        "type": "string", "description": "@at and a time in RFC 3339, or @every and an interval as in 60s."
+                    },
+                    "Nats-Schedule-Target": { "type": "string", "description": "The work subject it goes to." }
+                }
+            }
+        ]
     })
 }

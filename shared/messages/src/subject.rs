@@ -3,6 +3,7 @@
 //! Invariants
 //! - One subject for each object and lane, `work.<lane>.<kind>.<namespace>.<name>`, so that a newer message replaces the
 //!   one that waits; one timer subject for each object, `timer.<kind>.<namespace>.<name>`.
+//! - What is set beside an object's own timer has a subject of its own, so that neither moves the other.
 //! - Subjects are split at dots and Kubernetes names may hold dots: a dot in a name is written `~`, which no Kubernetes
 //!   name can hold. The mapping is therefore reversible for every legal name.
 //! - Nothing but a legal Kubernetes name becomes part of a subject. A name with a wildcard, a space or a line break is
@@ -16,6 +17,10 @@ use crate::Lane;
 pub const ALL_WORK: &str = "work.>";
 /// The subjects of all timers.
 pub const ALL_TIMERS: &str = "timer.>";
+/// The filter that matches ticks, and nothing else.
+pub const ALL_TICKS: &str = "work.resync.*";
+/// The filter that matches schedules that have one object looked at again and again.
+pub const ALL_REPEATING: &str = "timer.every.>";
 /// The subjects of all dead letters.
 pub const ALL_DEAD: &str = "dead.>";
 
@@ -40,7 +45,7 @@ pub enum Error {
     #[error(transparent)]
     Lane(#[from] crate::lane::UnknownLane),
     /// The subject is of none of the known shapes.
-    #[error("{0:?} is neither work.<lane>.<kind>.<namespace>.<name> nor timer.<kind>.<namespace>.<name>")]
+    #[error("{0:?} is neither work.<lane>.<kind>.<namespace>.<name> nor one of the subjects of timers")]
     Shape(String),
 }
 
@@ -59,6 +64,26 @@ pub enum Subject {
         /// The object to look at when it is due.
         object: ObjectRef,
     },
+    /// It is time to look at every object of a kind.
+    Tick {
+        /// The kind.
+        kind: Kind,
+    },
+    /// The schedule of a kind's ticks.
+    TickSchedule {
+        /// The kind.
+        kind: Kind,
+    },
+    /// The timer by which an object is looked at because of a tick.
+    Resync {
+        /// The object to look at when it is due.
+        object: ObjectRef,
+    },
+    /// The schedule by which one object is looked at again and again.
+    Repeating {
+        /// The object.
+        object: ObjectRef,
+    },
 }
 
 /// The subject on which work for `object` waits.
@@ -71,6 +96,28 @@ pub fn work(lane: Lane, object: &ObjectRef) -> Result<String, Error> {
 pub fn timer(object: &ObjectRef) -> Result<String, Error> {
     let (namespace, name) = tokens(object, "~")?;
     Ok(format!("timer.{}.{namespace}.{name}", object.kind))
+}
+
+/// The subject of a kind's ticks.
+pub fn tick(kind: Kind) -> String {
+    format!("work.resync.{kind}")
+}
+
+/// The subject that holds the schedule of a kind's ticks.
+pub fn tick_schedule(kind: Kind) -> String {
+    format!("timer.resync.{kind}")
+}
+
+/// The subject that holds the timer by which `object` is looked at because of a tick.
+pub fn resync(object: &ObjectRef) -> Result<String, Error> {
+    let (namespace, name) = tokens(object, "~")?;
+    Ok(format!("timer.resync.{}.{namespace}.{name}", object.kind))
+}
+
+/// The subject that holds the schedule by which `object` is looked at again and again.
+pub fn repeating(object: &ObjectRef) -> Result<String, Error> {
+    let (namespace, name) = tokens(object, "~")?;
+    Ok(format!("timer.every.{}.{namespace}.{name}", object.kind))
 }
 
 /// The key of `object` in the bucket of leases. Keys may not hold `~`, so a dot is written `=` there.
@@ -109,6 +156,14 @@ pub fn dead(original: &str) -> String {
 pub fn parse(subject: &str) -> Result<Subject, Error> {
     let parts: Vec<&str> = subject.split('.').collect();
     match parts.as_slice() {
+        ["work", "resync", kind] => Ok(Subject::Tick { kind: kind.parse()? }),
+        ["timer", "resync", kind] => Ok(Subject::TickSchedule { kind: kind.parse()? }),
+        ["timer", "resync", kind, namespace, name] => {
+            Ok(Subject::Resync { object: object(kind, namespace, name, "~")? })
+        }
+        ["timer", "every", kind, namespace, name] => {
+            Ok(Subject::Repeating { object: object(kind, namespace, name, "~")? })
+        }
         ["work", lane, kind, namespace, name] => {
             Ok(Subject::Work { lane: lane.parse()?, object: object(kind, namespace, name, "~")? })
         }
