@@ -76,6 +76,46 @@ pub fn available_reason(conditions: &[Condition]) -> Option<&str> {
     get(conditions, AVAILABLE).map(|c| c.reason.as_str())
 }
 
+/// How far an object is, in the words of the predecessor's clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Provisioning {
+    /// Nobody has looked at it yet.
+    Pending,
+    /// Work is going on, or waits for something.
+    Provisioning,
+    /// All that was asked for is there.
+    Provisioned,
+    /// It is being removed.
+    Deprovisioning,
+    /// It failed, and somebody has to change something.
+    Error,
+}
+
+impl Provisioning {
+    /// What a reason of `Available` says. One that is not known is of something that goes on.
+    pub fn of(available: Option<&str>, deleting: bool) -> Self {
+        match available {
+            _ if deleting => Self::Deprovisioning,
+            None => Self::Pending,
+            Some("Provisioned") => Self::Provisioned,
+            Some("Errored" | "DependencyNotFound") => Self::Error,
+            Some("Deprovisioning" | "Deprovisioned") => Self::Deprovisioning,
+            Some(_) => Self::Provisioning,
+        }
+    }
+
+    /// The word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Provisioning => "provisioning",
+            Self::Provisioned => "provisioned",
+            Self::Deprovisioning => "deprovisioning",
+            Self::Error => "error",
+        }
+    }
+}
+
 /// Whether `Available` says *Provisioned*: what dependants wait for (SRV-4).
 pub fn is_provisioned(conditions: &[Condition]) -> bool {
     available_reason(conditions) == Some("Provisioned")
@@ -221,6 +261,24 @@ mod tests {
         set(&mut conditions, &news(true, Reason::Provisioned, "provisioned", 1), at(2));
         assert_eq!((&conditions[0], &conditions[2]), (&before[0], &before[2]));
         assert_eq!(conditions.iter().map(|c| c.type_.as_str()).collect::<Vec<_>>(), [HEALTHY, AVAILABLE, ACTIVE]);
+    }
+
+    /// Proves: OWN-3
+    #[test]
+    fn how_far_an_object_is_is_what_the_table_says() {
+        let table = include_str!("../tests/tables/provisioning_status_projection.json");
+        let table: serde_json::Value = serde_json::from_str(table).unwrap();
+        for case in table["cases"].as_array().unwrap() {
+            let (input, expect) = (&case["input"], &case["expect"]);
+            let far = Provisioning::of(input["availableReason"].as_str(), input["deleting"].as_bool().unwrap());
+            assert_eq!(far.as_str(), expect["provisioningStatus"], "{}", case["case"]);
+        }
+        for reason in [None, Some("Errored"), Some("Deprovisioned"), Some("SomethingNew")] {
+            assert_eq!(Provisioning::of(reason, true), Provisioning::Deprovisioning, "{reason:?}");
+        }
+        for reason in ["Unknown", "Cancelled", "", "provisioned"] {
+            assert_eq!(Provisioning::of(Some(reason), false), Provisioning::Provisioning, "{reason:?}");
+        }
     }
 
     /// Proves: OWN-3

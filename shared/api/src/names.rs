@@ -45,3 +45,33 @@ pub fn derived(network: Uuid, display_name: &str) -> Uuid {
     }
     id
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::Value;
+
+    /// Proves: INS-3
+    #[test]
+    fn a_derived_name_is_the_one_of_the_table() {
+        let table: Value = serde_json::from_str(include_str!("../tests/tables/uuid_v5_naming.json")).unwrap();
+        for case in table["cases"].as_array().unwrap() {
+            let (input, expect) = (&case["input"], &case["expect"]);
+            let network = input["namespace"].as_str().unwrap().parse().unwrap();
+            let id = derived(network, input["name"].as_str().unwrap());
+            assert_eq!(id.to_string(), expect["id"], "{}", case["case"]);
+        }
+    }
+
+    /// Proves: IDN-2, NET-1, SEC-1, SRV-1
+    #[test]
+    fn names_in_the_cloud_are_those_that_the_predecessor_has_given() {
+        assert_eq!(identity("a1"), "unikorn-identity-a1");
+        assert_eq!(network("b2"), "network-b2");
+        assert_eq!(security_group("c3"), "securitygroup-c3");
+        assert_eq!(server_port("d4"), "server-d4");
+        assert_eq!(vlan_allocation("e5"), "openstack.e5");
+        assert_eq!((KEY_PAIR, CLOUD), ("unikorn-openstack-provider", "cloud"));
+    }
+}

@@ -113,3 +113,51 @@ impl fmt::Display for Problem {
 }
 
 impl std::error::Error for Problem {}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::Value;
+
+    /// What the rows say of a problem. How `Ok`, a pause and references show is the reconciler's.
+    ///
+    /// Proves: OWN-3
+    #[test]
+    fn a_problem_shows_and_comes_again_as_the_table_says() {
+        let table: Value = serde_json::from_str(include_str!("../tests/tables/disposition_to_condition.json")).unwrap();
+        let mut tried = 0;
+        for case in table["cases"].as_array().unwrap() {
+            let (input, expect) = (&case["input"], &case["expect"]);
+            let Some(result) = input["result"].as_str().filter(|result| !["ok", "cancelled"].contains(result)) else {
+                continue;
+            };
+            let (class, typed) = result.split_once(' ').unwrap_or((result, ""));
+            let problem = match class {
+                "yield" => Problem::yielding("<message>"),
+                "terminal" => Problem::operator("<message>"),
+                "userAction" => Problem::user_action("<message>"),
+                _ => Problem::retry("an unexpected error occurred"),
+            };
+            let problem = match typed {
+                "" => problem,
+                "DependencyNotReady" => problem.with_reason(Reason::DependencyNotReady),
+                "server_rebuild_failed" => problem.with_reason(Reason::Typed("server_rebuild_failed")),
+                other => unreachable!("{other}"),
+            };
+            let shown = problem.shown_reason(input["op"] == "delete");
+            if let Some(reason) = expect["available"][1].as_str() {
+                assert!(reason.starts_with(shown.as_str()), "{}: {shown}", case["case"]);
+            }
+            match (problem.consequence, expect["requeue"].as_str()) {
+                (Consequence::Yield(delay), Some("10s")) => assert_eq!(delay.as_secs(), 10),
+                (Consequence::Retry(_), Some("10s" | "exponential")) => {}
+                // Parked; an operator's park is looked at again when everything is (OWN-7).
+                (Consequence::UserAction | Consequence::Operator, None) => {}
+                other => unreachable!("{}: {other:?}", case["case"]),
+            }
+            tried += 1;
+        }
+        assert_eq!(tried, 7);
+    }
+}

@@ -6,7 +6,7 @@
 //! Invariants: the message of `Active` is a function of its reason. A Server that calls for its function ([`calls`]) goes on
 //! doing so until the function has dealt with it: it is a level, not an edge, so that no lost event matters (RBD-20, RTY-4).
 
-use crate::conditions::{self, Truth};
+use crate::conditions::{self, Provisioning, Truth};
 use crate::crd::{RebuildState, ServerStatus};
 use serde_json::Value;
 
@@ -176,11 +176,11 @@ impl Level {
     }
 }
 
-/// What is shown as the reason of `Available`: while a change of image stands, a server is not done (RBD-21).
-pub fn shown_reason(status: &ServerStatus) -> Option<&str> {
-    match conditions::available_reason(&status.conditions) {
-        Some("Provisioned") if status.rebuild.is_some() => Some("Provisioning"),
-        reason => reason,
+/// How far a server is: while a change of image stands, it is not done (RBD-21).
+pub fn provisioning(status: &ServerStatus, deleting: bool) -> Provisioning {
+    match Provisioning::of(conditions::available_reason(&status.conditions), deleting) {
+        Provisioning::Provisioned if status.rebuild.is_some() => Provisioning::Provisioning,
+        provisioning => provisioning,
     }
 }
 
@@ -261,12 +261,9 @@ mod tests {
         for case in cases(include_str!("../tests/tables/server_read_rebuild_pending.json")) {
             let status = status(&case["input"]["available"], &case["input"]["marker"], None);
             let status: ServerStatus = serde_json::from_value(status).unwrap();
-            let shown = match shown_reason(&status) {
-                Some("Errored") => "error",
-                Some("Provisioned") => "provisioned",
-                _ => "provisioning",
-            };
+            let shown = provisioning(&status, false).as_str();
             assert_eq!(shown, case["expect"]["provisioningStatus"], "{}", case["case"]);
+            assert_eq!(provisioning(&status, true), Provisioning::Deprovisioning, "{}", case["case"]);
         }
     }
 
