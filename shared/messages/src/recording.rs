@@ -272,7 +272,6 @@ impl Recording {
             _ => Ok(serde_json::from_value(value)?),
         }
     }
-
 }
 
 impl<J> Recording<J> {

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use weir_api::{Kind, ObjectRef};
-use weir_messages::{Cause, DecodeError, EncodeError, Envelope, Lane, Traceparent, Work, envelope, subject, work};
+use weir_messages::{
+    Cause, DecodeError, EncodeError, Envelope, Lane, Tick, Traceparent, Work, envelope, subject, work,
+};
 
 fn work() -> Work {
     Work::new(ObjectRef::new(Kind::Server, "team-a", "web.1"), Cause::Changed).seen("0a1b", "42")
@@ -43,6 +45,28 @@ fn an_envelope_is_a_binary_mode_cloud_event_and_comes_back_unchanged() {
     assert_eq!(sent.trace_id(), parent.trace_id(), "one trace from end to end");
     assert_ne!(sent, parent, "each hop is a step of its own");
     assert_eq!(decode(&headers, &envelope.encode().unwrap().payload).unwrap(), envelope);
+}
+
+/// Proves: Q-15
+#[test]
+fn a_tick_is_a_cloud_event_as_well_and_nothing_that_anybody_takes_for_work() {
+    let encoded = Tick { kind: Kind::Server }.encode("/weir/watch-publisher").unwrap();
+    let headers: BTreeMap<String, String> =
+        encoded.headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    for (name, value) in [
+        ("ce-specversion", "1.0"),
+        ("ce-source", "/weir/watch-publisher"),
+        ("ce-type", "weir.tick.v1"),
+        ("ce-subject", "server"),
+        ("ce-dataschema", "urn:weir:queue-schemas:tick.v1"),
+        ("content-type", "application/json"),
+    ] {
+        assert_eq!(headers[name], value);
+    }
+    assert!(!headers["ce-id"].is_empty() && headers["ce-time"].parse::<jiff::Timestamp>().is_ok());
+    assert_eq!(serde_json::from_slice::<Value>(&encoded.payload).unwrap(), json!({"kind": "server"}));
+    assert_eq!(decode(&headers, &encoded.payload).unwrap_err().token(), "unknown-type");
+    assert!(matches!(Tick { kind: Kind::Server }.encode("a\nb"), Err(EncodeError::Header("ce-source"))));
 }
 
 /// Proves: Q-18

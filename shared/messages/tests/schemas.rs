@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use weir_messages::schema;
+use weir_api::{Kind, ObjectRef};
+use weir_messages::{Lane, recording, schema, subject};
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../queue-schemas")
@@ -56,6 +57,68 @@ fn every_reference_of_the_asyncapi_document_leads_somewhere() {
         match reference.strip_prefix('#') {
             Some(pointer) => assert!(document.pointer(pointer).is_some(), "{reference}"),
             None => assert!(files.iter().any(|(name, _)| reference == format!("./{name}")), "{reference}"),
+        }
+    }
+}
+
+/// Proves: Q-16
+#[test]
+fn every_subject_that_is_used_belongs_to_one_channel_of_the_asyncapi_document() {
+    let files = schema::files().unwrap();
+    let (_, document) = files.iter().find(|(name, _)| name == "asyncapi.json").unwrap();
+    let document: Value = serde_json::from_str(document).unwrap();
+    let channels = document["channels"].as_object().unwrap();
+    let operations = document["operations"].as_object().unwrap();
+    let mut unused: BTreeSet<&str> = channels.keys().map(String::as_str).collect();
+    for kind in Kind::ALL.iter().chain([&Kind::ServerMonitor]) {
+        let object = ObjectRef::new(*kind, "team-a", "web.1");
+        let urgent = subject::work(Lane::Urgent, &object).unwrap();
+        for (used, channel) in [
+            (urgent.clone(), "work"),
+            (subject::work(Lane::Routine, &object).unwrap(), "work"),
+            (subject::timer(&object).unwrap(), "timer"),
+            (subject::resync(&object).unwrap(), "resync"),
+            (subject::repeating(&object).unwrap(), "repeating"),
+            (subject::tick(*kind), "tick"),
+            (subject::tick_schedule(*kind), "tickSchedule"),
+            (format!("$KV.LEASES.{}", subject::lease_key(&object).unwrap()), "lease"),
+            (format!("events.{urgent}"), "event"),
+            (format!("events.{}", subject::tick(*kind)), "eventTick"),
+            (subject::dead(&urgent), "dead"),
+            (recording::subject(&object, "0a1b").unwrap(), "trace"),
+        ] {
+            let fitting: Vec<&str> =
+                channels.iter().filter(|(_, c)| fits(c, &used)).map(|(name, _)| name.as_str()).collect();
+            assert_eq!(fitting, [channel], "{used}");
+            unused.remove(channel);
+        }
+    }
+    assert_eq!(unused, BTreeSet::new(), "described and never used");
+    for (name, operation) in operations {
+        let channel = operation["channel"]["$ref"].as_str().unwrap();
+        assert!(document.pointer(channel.trim_start_matches('#')).is_some(), "{name}");
+    }
+}
+
+/// Whether a subject has the shape of a channel's address, with values that its parameters allow.
+fn fits(channel: &Value, subject: &str) -> bool {
+    let address = channel["address"].as_str().unwrap();
+    let allowed = |parameter: &str, token: &str| {
+        let values = channel["parameters"][parameter]["enum"].as_array();
+        values.is_none_or(|values| values.iter().any(|value| value == token))
+    };
+    let (mut pattern, mut tokens) = (address.split('.'), subject.split('.'));
+    loop {
+        match (pattern.next(), tokens.next()) {
+            (None, None) => return true,
+            // Of several tokens, as its description says.
+            (Some("{subject}" | "{key}"), Some(_)) => return true,
+            (Some(part), Some(token)) => match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
+                Some(parameter) if allowed(parameter, token) => {}
+                None if part == token => {}
+                _ => return false,
+            },
+            _ => return false,
         }
     }
 }

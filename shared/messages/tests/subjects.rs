@@ -27,6 +27,9 @@ proptest! {
         let timer = subject::timer(&object).unwrap();
         prop_assert_eq!(timer.split('.').count(), 4, "{}", timer);
         prop_assert_eq!(subject::parse(&timer).unwrap(), Subject::Timer { object: object.clone() });
+        prop_assert_eq!(subject::parse(&subject::resync(&object).unwrap()).unwrap(), Subject::Resync { object: object.clone() });
+        let repeating = subject::repeating(&object).unwrap();
+        prop_assert_eq!(subject::parse(&repeating).unwrap(), Subject::Repeating { object: object.clone() });
         let key = subject::lease_key(&object).unwrap();
         prop_assert!(key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-/_=.".contains(&b)), "{}", key);
         prop_assert_eq!(subject::parse_lease_key(&key).unwrap(), object);
@@ -45,7 +48,13 @@ proptest! {
     #[test]
     fn no_string_becomes_more_than_the_tokens_of_its_place(namespace in ".{0,40}", name in "\\PC{0,300}") {
         let object = ObjectRef::new(Kind::Server, namespace, name);
-        let made = [subject::work(Lane::Routine, &object), subject::timer(&object), subject::lease_key(&object)];
+        let made = [
+            subject::work(Lane::Routine, &object),
+            subject::timer(&object),
+            subject::resync(&object),
+            subject::repeating(&object),
+            subject::lease_key(&object),
+        ];
         for made in made.into_iter().flatten() {
             prop_assert!(made.bytes().all(|b| b.is_ascii_graphic() && b != b'*' && b != b'>'), "{}", made);
         }
@@ -59,6 +68,23 @@ proptest! {
         let fits = dead.starts_with("dead.") && dead.split('.').all(|token| !token.is_empty())
             && dead.bytes().all(|b| b.is_ascii_graphic() && b != b'*' && b != b'>');
         prop_assert!(fits, "{}", dead);
+    }
+}
+
+/// Proves: Q-17
+#[test]
+fn ticks_and_what_comes_of_them_have_subjects_that_are_no_objects_own() {
+    for kind in Kind::ALL {
+        assert_eq!(subject::parse(&subject::tick(kind)).unwrap(), Subject::Tick { kind });
+        assert_eq!(subject::parse(&subject::tick_schedule(kind)).unwrap(), Subject::TickSchedule { kind });
+    }
+    let object = ObjectRef::new(Kind::Server, "a", "b.c");
+    assert_eq!(subject::resync(&object).unwrap(), "timer.resync.server.a.b~c");
+    assert_eq!(subject::repeating(&object).unwrap(), "timer.every.server.a.b~c");
+    // No namespace and no name makes one of these out of an object's own timer.
+    for (namespace, name) in [("resync", "server"), ("every", "server"), ("server", "resync")] {
+        let own = ObjectRef::new(Kind::Server, namespace, name);
+        assert_eq!(subject::parse(&subject::timer(&own).unwrap()).unwrap(), Subject::Timer { object: own });
     }
 }
 
@@ -89,6 +115,12 @@ fn hostile_names_are_refused_not_escaped() {
         "work.urgent.planet.ns.a",
         "timer.server.ns.a.b",
         "work.urgent.server.ns.*",
+        "work.resync.planet",
+        "timer.resync.planet",
+        "timer.resync.server.ns",
+        "timer.resync.server.NS.a",
+        "timer.every.server",
+        "timer.sometimes.server.ns.a",
     ] {
         assert!(subject::parse(bad).is_err(), "{bad}");
     }
