@@ -7,7 +7,9 @@
 //!
 //! # Caveats
 //! - A CA bundle *replaces* the system's authorities, as `OS_CACERT` does for every OpenStack tool.
-//! - Proxies come from `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`, read when the transport is made.
+//! - Proxies come from `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` (host names and those below them, addresses,
+//!   CIDR, `*`), in capitals or not, read when the transport is made.
+//! - A certificate that is its own authority is trusted where it is in the bundle.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -98,7 +100,11 @@ impl Transport for HttpTransport {
 }
 
 fn builder() -> reqwest::ClientBuilder {
-    reqwest::Client::builder()
+    // The library takes `*` for every name, but for no address.
+    let exempt = ["no_proxy", "NO_PROXY"].into_iter().find_map(|name| std::env::var(name).ok());
+    let builder = reqwest::Client::builder();
+    let builder = if exempt.is_some_and(|exempt| exempt.trim() == "*") { builder.no_proxy() } else { builder };
+    builder
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(Duration::from_secs(10))
         .timeout(LONGEST)
