@@ -50,7 +50,8 @@ struct Cli {
 
 const EXITS: &str = "Exit codes: 0 done; 1 failed, or not all is well; 2 wrong usage; 3 there is a stack already, or none;\n\
                      4 the sample did not become available in time; 130 interrupted before it was done.\n\n\
-                     `./weir test`, of the script in the checkout's root, runs every check and test.";
+                     `./weir test`, of the script in the checkout's root, runs every check and test; `./weir bench`\n\
+                     measures.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
