@@ -5,6 +5,7 @@ use crate::record::Recorder;
 use crate::{Function, lambda, queue, settings, telemetry, worker};
 use std::process::ExitCode;
 use std::sync::Arc;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use weir_provider::Provider;
 
@@ -43,7 +44,11 @@ where
     };
     runtime.block_on(async {
         let stop = CancellationToken::new();
-        tokio::spawn(cancel_on_signal(stop.clone()));
+        // Before anything else: a signal that comes while the process starts stops it as any other does.
+        match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+            (Ok(terminate), Ok(interrupt)) => drop(tokio::spawn(cancel_on(terminate, interrupt, stop.clone()))),
+            _ => tracing::error!("signals cannot be listened to; stop this process with SIGKILL"),
+        }
         match process(stop).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&error),
@@ -64,13 +69,7 @@ pub async fn kubernetes_client() -> anyhow::Result<kube::Client> {
     Ok(kube::Client::try_from(config)?)
 }
 
-async fn cancel_on_signal(stop: CancellationToken) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        tracing::error!("signals cannot be listened to; stop this process with SIGKILL");
-        return;
-    };
+async fn cancel_on(mut terminate: Signal, mut interrupt: Signal, stop: CancellationToken) {
     tokio::select! {
         _ = terminate.recv() => tracing::info!("SIGTERM: stopping"),
         _ = interrupt.recv() => tracing::info!("SIGINT: stopping"),
