@@ -6,14 +6,18 @@
 //!   every other object.
 //! - No message id goes with a timer, and all that matters is in its payload: the server strips such headers from
 //!   what a timer produces.
+//! - What is to be looked at from time to time is beside that, on subjects of its own: [`resync`] leaves an object's own
+//!   timer alone, and so does [`repeat`].
+//! - All times are the server's: see [`Queue::server_now`].
 
 use std::time::Duration;
 
 use async_nats::HeaderMap;
+use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_SCHEDULE, NATS_SCHEDULE_TARGET};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use weir_api::ObjectRef;
-use weir_messages::{Lane, Traceparent, Work, subject};
+use weir_api::{Kind, ObjectRef};
+use weir_messages::{Cause, Envelope, Lane, Tick, Traceparent, Work, subject};
 
 use crate::queue::{Error, Queue, WORK};
 use crate::telemetry::metrics;
@@ -43,12 +47,78 @@ pub async fn set(
         queue.publish(work, lane, None, traceparent).await?;
         return clear(queue, &object).await;
     }
-    let mut headers = HeaderMap::new();
-    headers.insert(async_nats::header::NATS_SCHEDULE, format!("@at {}", due(queue.server_now(), delay)));
-    headers.insert(async_nats::header::NATS_SCHEDULE_TARGET, subject::work(lane, &object)?);
+    let headers = at(queue, delay, subject::work(lane, &object)?);
     queue.publish_envelope(subject::timer(&object)?, work, headers, traceparent).await?;
     metrics::TIMERS.inc(&[object.kind.token(), "set"]);
     Ok(())
+}
+
+/// Has `object` looked at in the routine lane after `delay`, because everything is. Its own timer is left alone.
+pub async fn resync(queue: &Queue, object: &ObjectRef, delay: Duration) -> Result<(), Error> {
+    if delay > LONGEST {
+        return Err(Error::Delay(delay));
+    }
+    let headers = at(queue, delay, subject::work(Lane::Routine, object)?);
+    let work = Work::new(object.clone(), Cause::Resync);
+    queue.publish_envelope(subject::resync(object)?, work, headers, None).await?;
+    Ok(())
+}
+
+/// What the server puts on the queue again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Repeating {
+    /// That it is time to look at every object of a kind.
+    Tick(Kind),
+    /// Work for one object, in the routine lane.
+    Object(ObjectRef),
+}
+
+/// Has the server put something on the queue at each `interval`, of a second at least. True if that is new: the first time
+/// is then an interval away.
+///
+/// A schedule that is there with the same interval is left alone: set again at each start of a process it would never fire
+/// where processes start more often. Of several processes that begin at once, the first one sets it.
+pub async fn repeat(queue: &Queue, what: &Repeating, interval: Duration) -> Result<bool, Error> {
+    let source = format!("/weir/{}", queue.name());
+    let (on, target, encoded) = match what {
+        Repeating::Tick(kind) => {
+            (subject::tick_schedule(*kind), subject::tick(*kind), Tick { kind: *kind }.encode(source)?)
+        }
+        Repeating::Object(object) => {
+            let mut envelope = Envelope::new(source, Work::new(object.clone(), Cause::Resync), None);
+            // Each call begins a trace of its own: with this one, all of them would be steps of one without end.
+            envelope.traceparent = None;
+            (subject::repeating(object)?, subject::work(Lane::Routine, object)?, envelope.encode()?)
+        }
+    };
+    let wanted = format!("@every {}s", interval.as_secs().max(1));
+    let there = match queue.first(WORK, &on, 1).await {
+        Err(Error::NoStream(_)) => {
+            queue.ensure().await?;
+            None
+        }
+        other => other?,
+    };
+    // Earlier releases scheduled ticks without anything in them.
+    let same = |there: &async_nats::jetstream::message::StreamMessage| {
+        let schedule = there.headers.get(NATS_SCHEDULE).is_some_and(|found| found.as_str() == wanted);
+        schedule && there.headers.get("ce-type").is_some()
+    };
+    if there.as_ref().is_some_and(same) {
+        return Ok(false);
+    }
+    let mut headers = HeaderMap::new();
+    for (name, value) in encoded.headers {
+        headers.insert(name, value);
+    }
+    headers.insert(NATS_SCHEDULE, wanted);
+    headers.insert(NATS_SCHEDULE_TARGET, target);
+    headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, there.map_or(0, |there| there.sequence).to_string());
+    match queue.store(on, headers, encoded.payload).await {
+        Ok(_) => Ok(true),
+        Err(Error::Changed(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Clears the timer of `object`, if it has one.
@@ -59,6 +129,14 @@ pub async fn clear(queue: &Queue, object: &ObjectRef) -> Result<(), Error> {
         metrics::TIMERS.inc(&[object.kind.token(), "cleared"]);
     }
     Ok(())
+}
+
+/// The headers of a timer that puts its message on `target` after `delay`.
+fn at(queue: &Queue, delay: Duration, target: String) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(NATS_SCHEDULE, format!("@at {}", due(queue.server_now(), delay)));
+    headers.insert(NATS_SCHEDULE_TARGET, target);
+    headers
 }
 
 /// In whole milliseconds, rounded up: a timer may be late by a little, never early.

@@ -1,12 +1,18 @@
 //! Everything looked at again at an interval.
 
 use crate::rig::{Ear, PATIENCE, Rig, of_kind};
+use async_nats::HeaderMap;
+use async_nats::jetstream::message::StreamMessage;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 use weir_api::{Kind, ObjectRef};
-use weir_function_runtime::queue::{Queue, WORK};
+use weir_function_runtime::queue::inspect::Selector;
+use weir_function_runtime::queue::{EVENTS, Queue, WORK};
 use weir_function_runtime::timer;
 use weir_harness::World;
-use weir_messages::{Cause, Lane, Work, subject};
+use weir_messages::subject::{self, Subject};
+use weir_messages::{Cause, Envelope, Lane, Tick, Work, envelope, schema};
 use weir_watch_publisher::Settings;
 
 const OBJECTS: usize = 10;
@@ -106,4 +112,162 @@ async fn a_publisher_that_starts_leaves_the_schedule_running_and_another_interva
     };
     tokio::time::timeout(PATIENCE, replaced).await.expect("the new interval");
     changed.stop().await;
+}
+
+async fn raw(queue: &Queue, subject: String, headers: &[(&str, &str)]) {
+    let mut all = HeaderMap::new();
+    for (name, value) in headers {
+        all.insert(*name, *value);
+    }
+    queue.jetstream().publish_with_headers(subject, all, "".into()).await.unwrap().await.unwrap();
+}
+
+/// Proves: Q-17
+#[tokio::test(flavor = "multi_thread")]
+async fn by_default_everything_is_looked_at_every_half_hour_at_times_spread_over_a_fifth_of_it() {
+    let rig = Rig::start().await;
+    let queue = rig.queue().await;
+    for n in 0..OBJECTS {
+        rig.world.apply(&of_kind(Kind::Network, &format!("n{n}"))).await;
+    }
+    let publisher = rig.publisher().await;
+    assert_eq!(is_stored(&queue, "timer.resync.network").await.1, "@every 1800s");
+    // Of an earlier release, which put nothing into its ticks.
+    let before = jiff::Timestamp::now();
+    raw(&queue, subject::tick(Kind::Network), &[]).await;
+    let timers = async {
+        loop {
+            let timers = queue.timers(&Selector::default(), 1000).await.unwrap().items;
+            let due: Vec<_> =
+                timers.iter().filter(|t| t.subject.starts_with("timer.resync.")).filter_map(|t| t.due).collect();
+            if due.len() >= OBJECTS {
+                return due;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let due = tokio::time::timeout(PATIENCE, timers).await.expect("a timer for each object");
+    let latest =
+        before.checked_add(jiff::SignedDuration::from_secs(360) + jiff::SignedDuration::from_secs(60)).unwrap();
+    assert!(due.iter().all(|due| (before..latest).contains(due)), "{before}: {due:?}");
+    let minutes: HashSet<i64> = due.iter().map(|due| due.as_second() / 10).collect();
+    assert!(minutes.len() > 3, "not all at once: {due:?}");
+    publisher.stop().await;
+}
+
+/// Proves
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_comes_back_with_nothing_ticks_again() {
+    let mut rig = Rig::start().await;
+    let settings = Settings { resync_seconds: 1, ..Settings::default() };
+    rig.world.apply(&of_kind(Kind::Network, "n")).await;
+    let publisher = rig.publisher_with(rig.world.client.clone(), &settings).await;
+    publisher.ready().await;
+    let queue = rig.queue().await;
+    is_stored(&queue, LAST).await;
+    rig.nats.lose_everything().unwrap();
+    rig.nats.restart().unwrap();
+    let queue = rig.queue().await;
+    let ear = Ear::consumer(&queue).await;
+    ear.hear("a resync", |heard| heard.cause == Cause::Resync && heard.object.name == "n").await;
+    is_stored(&queue, LAST).await;
+    publisher.stop().await;
+}
+
+/// Proves
+#[tokio::test(flavor = "multi_thread")]
+async fn all_that_is_stored_is_a_cloud_event_as_the_schemas_have_it_and_what_was_published_is_kept_as_it_was() {
+    let rig = Rig::start().await;
+    let queue = rig.queue().await;
+    // An earlier release's schedule, in which there is nothing, is replaced though its interval is the same.
+    let empty = [("Nats-Schedule", "@every 1s"), ("Nats-Schedule-Target", "work.resync.network")];
+    raw(&queue, subject::tick_schedule(Kind::Network), &empty).await;
+    let ear = Ear::consumer(&queue).await;
+    let settings = Settings { resync_seconds: 1, ..Settings::default() };
+    rig.world.apply(&of_kind(Kind::Network, "listed")).await;
+    let publisher = rig.publisher_with(rig.world.client.clone(), &settings).await;
+    publisher.ready().await;
+    let own = ObjectRef::new(Kind::Network, World::NAMESPACE, "listed");
+    let later = Work::new(own, Cause::Requeued);
+    timer::set(&queue, later, Lane::Urgent, Duration::from_secs(3600), None).await.unwrap();
+    rig.world.apply(&of_kind(Kind::Network, "changed")).await;
+    for (what, cause) in [("changed", Cause::Changed), ("listed", Cause::Listed), ("changed", Cause::Resync)] {
+        ear.hear(what, |heard| heard.object.name == what && heard.cause == cause).await;
+    }
+    // One of a schedule that this release has set.
+    let ticked = async {
+        let events = queue.jetstream().get_stream(EVENTS).await.unwrap();
+        while events.get_last_raw_message_by_subject("events.work.resync.server").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, ticked).await.expect("a tick");
+    let schema =
+        schema::files().unwrap().into_iter().find(|(name, _)| name.starts_with(envelope::HEADERS_SCHEMA)).unwrap().1;
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let required: Vec<&str> = schema["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let mut seen = BTreeSet::new();
+    for stream in [EVENTS, WORK] {
+        for message in everything_in(&queue, stream).await {
+            let on = message.subject.strip_prefix("events.").unwrap_or(&message.subject).to_owned();
+            let header = |name: &str| message.headers.get(name).map(async_nats::HeaderValue::as_str);
+            let legacy =
+                matches!(subject::parse(&on), Ok(Subject::Tick { kind: Kind::Network })) && message.payload.is_empty();
+            if legacy {
+                continue;
+            }
+            for name in &required {
+                assert!(
+                    header(name).is_some_and(|value| !value.is_empty()),
+                    "{on} has no {name}: {:?}",
+                    message.headers
+                );
+            }
+            assert_eq!((header("ce-specversion"), header("content-type")), (Some("1.0"), Some("application/json")));
+            let (form, object) = match subject::parse(&on).unwrap_or_else(|error| panic!("{on}: {error}")) {
+                Subject::Tick { kind } | Subject::TickSchedule { kind } => {
+                    assert_eq!(serde_json::from_slice::<Tick>(&message.payload).unwrap(), Tick { kind }, "{on}");
+                    ("tick.v1", None)
+                }
+                Subject::Work { object, .. } | Subject::Timer { object } | Subject::Resync { object } => {
+                    ("work.v1", Some(object))
+                }
+                Subject::Repeating { object } => ("work.v1", Some(object)),
+            };
+            assert_eq!(header("ce-dataschema"), Some(format!("urn:weir:queue-schemas:{form}").as_str()), "{on}");
+            assert_eq!(header("ce-type"), Some(format!("weir.{form}").as_str()), "{on}");
+            if let Some(object) = object {
+                let read = Envelope::decode(header, &message.payload).unwrap();
+                assert_eq!(read.work.object, object, "{on}");
+                assert!(read.time.is_some() && read.traceparent.is_some(), "{on}");
+            }
+            seen.insert(format!("{stream} {}", on.split('.').take(2).collect::<Vec<_>>().join(".")));
+        }
+    }
+    for wanted in
+        ["EVENTS work.urgent", "EVENTS work.routine", "EVENTS work.resync", "WORK timer.network", "WORK timer.resync"]
+    {
+        assert!(seen.contains(wanted), "{wanted}: {seen:?}");
+    }
+    publisher.stop().await;
+}
+
+async fn everything_in(queue: &Queue, stream: &str) -> Vec<StreamMessage> {
+    let stream = queue.jetstream().get_stream(stream).await.unwrap();
+    let last = stream.get_info().await.unwrap().state.last_sequence;
+    let mut all = Vec::new();
+    for sequence in 1..=last {
+        // What was replaced or taken is no longer there.
+        all.extend(stream.get_raw_message(sequence).await.ok());
+    }
+    assert!(!all.is_empty());
+    all
+}
+
+/// Proves: Q-17
+#[test]
+fn no_interval_is_so_long_that_its_spread_could_not_be_had() {
+    let longest = Duration::from_secs(86_400) / 5;
+    assert!(longest <= timer::LONGEST);
+    assert_eq!(Settings::default().resync_seconds, 30 * 60);
 }

@@ -82,11 +82,11 @@ fn show(letters: &[Letter]) {
 
 /// Asks on the terminal. Without one nobody can answer, and nothing is taken for a yes.
 fn confirmed(count: usize) -> anyhow::Result<bool> {
+    let what = if count == 1 { "this message".to_owned() } else { format!("these {count} messages") };
     if !std::io::stdin().is_terminal() {
-        bail!("this sends {count} messages again and asks before it does; there is nobody to ask here, so say --yes");
+        bail!("sending {what} again is asked about first, and there is nobody to ask here: say --yes");
     }
     let mut out = std::io::stderr();
-    let what = if count == 1 { "this message".to_owned() } else { format!("these {count} messages") };
     write!(out, "Send {what} again? [y/N] ")?;
     out.flush()?;
     let mut answer = String::new();

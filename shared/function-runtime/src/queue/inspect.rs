@@ -145,11 +145,14 @@ impl Queue {
 
     /// Timers, those that are due first at the beginning and those that repeat at the end.
     pub async fn timers(&self, selector: &Selector, limit: usize) -> Result<Listing<Timer>, Error> {
-        let filter = selector.timers();
-        let mut items: Vec<Timer> = self.walk(WORK, &filter, MOST_TIMERS).await?.iter().map(Timer::read).collect();
+        let (mut items, mut total) = (Vec::new(), 0);
+        for filter in selector.timers() {
+            items.extend(self.walk(WORK, &filter, MOST_TIMERS).await?.iter().map(Timer::read));
+            total += self.count(WORK, &filter).await?;
+        }
         items.sort_by_key(|timer| (timer.due.is_none(), timer.due, timer.sequence));
         items.truncate(limit);
-        Ok(Listing { items, total: self.count(WORK, &filter).await? })
+        Ok(Listing { items, total })
     }
 
     /// Leases that are held.

@@ -33,8 +33,6 @@ use crate::telemetry::metrics;
 const MOST: usize = 1000;
 /// Counts that do not add up are taken again after this time, since they are not taken at one moment.
 const DOUBT: Duration = Duration::from_secs(1);
-/// Subjects of work that are no object's: ticks by which everything is looked at again.
-const TICKS: &str = "work.resync.>";
 
 /// What a sweep has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,7 +150,7 @@ impl Queue {
 /// Why a message on `subject` is a stray; `None` if it is not one.
 fn stray(subject: &str, consumers: &[Consumer]) -> Option<Reason> {
     let taken = consumers.iter().flat_map(|consumer| &consumer.filters).any(|filter| covers(filter, subject));
-    if taken || covers(TICKS, subject) {
+    if taken || covers(subject::ALL_TICKS, subject) {
         return None;
     }
     let error = subject::parse(subject).err()?;

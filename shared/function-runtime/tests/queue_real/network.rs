@@ -9,7 +9,7 @@ use weir_messages::Lane;
 
 use crate::processes::{Worker, created, lines, until_created, until_lines};
 use crate::proxy::{Proxy, Weather};
-use crate::support::{Rig, changed, until_all_is_quiet};
+use crate::support::{Rig, changed, eventually, until_all_is_quiet};
 
 async fn proxy(rig: &Rig) -> Proxy {
     Proxy::start(SocketAddr::from(([127, 0, 0, 1], rig.nats.port()))).await.unwrap()
@@ -134,4 +134,69 @@ async fn a_worker_that_cannot_reach_nats_does_not_spin_whatever_the_reason() {
         queue.publish(changed(&format!("b{seconds}-{before}")), Lane::Urgent, None, None).await.unwrap();
         until_lines(folder.path(), "done", before + 1).await;
     }
+}
+
+/// What a worker is without for a minute.
+#[derive(Clone, Copy, Debug)]
+enum Outage {
+    /// The server, which comes back with what it had.
+    Killed,
+    /// The server, which comes back with nothing.
+    Emptied,
+    /// The way there, which swallows everything.
+    Silent,
+}
+
+/// A worker process lives through a minute of `outage`, and then goes on as if nothing had been.
+async fn outlives(outage: Outage) {
+    let mut rig = Rig::start();
+    let (queue, way) = (rig.queue().await, proxy(&rig).await);
+    let folder = TempDir::new().unwrap();
+    let path = folder.path();
+    let mut worker = Worker::start_at(&url(&way), path, "--concurrency 4", "");
+    queue.publish(changed("before"), Lane::Urgent, None, None).await.unwrap();
+    until_lines(path, "done", 1).await;
+    // Its calls are cut off in the middle, and more waits.
+    for n in 0..12 {
+        queue.publish(changed(&format!("a{n}")), Lane::ALL[n % 2], None, None).await.unwrap();
+    }
+    until_created(path, 3).await;
+    match outage {
+        Outage::Killed => rig.nats.kill(),
+        Outage::Emptied => rig.nats.lose_everything().unwrap(),
+        Outage::Silent => way.set(Weather::BlackHole),
+    }
+    let before = worker.processor_time();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let used = worker.processor_time() - before;
+    assert!(used < 3.0, "{used} s of processor time in a minute without NATS: {outage:?}");
+    match outage {
+        Outage::Killed | Outage::Emptied => rig.nats.restart().unwrap(),
+        Outage::Silent => way.set(Weather::Fair),
+    }
+    eventually("a publication", || async { queue.publish(changed("after"), Lane::Urgent, None, None).await.ok() }).await;
+    let mut all: Vec<String> = (0..12).map(|n| format!("a{n}")).chain(["before", "after"].map(str::to_owned)).collect();
+    all.sort();
+    if matches!(outage, Outage::Emptied) {
+        // What a server has lost it has lost; who goes through Kubernetes' list again puts it back.
+        for name in &all {
+            queue.publish(changed(name), Lane::Routine, None, None).await.unwrap();
+        }
+    }
+    eventually("everything to be done", || {
+        let mut done = lines(path, "done");
+        done.sort();
+        done.dedup();
+        std::future::ready((done == all).then_some(()))
+    })
+    .await;
+    until_all_is_quiet(&queue).await;
+    assert_eq!(created(path), all, "each created once: {outage:?}");
+    assert!(worker.runs(), "it was never started again");
+}
+
+/// Proves
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_outlives_a_minute_without_nats_and_one_of_silence_and_one_after_which_the_server_has_nothing() {
+    tokio::join!(outlives(Outage::Killed), outlives(Outage::Emptied), outlives(Outage::Silent));
 }

@@ -182,6 +182,57 @@ async fn a_stream_and_a_consumer_of_another_release_are_brought_up_to_date_and_w
     assert_eq!(info["config"]["filter_subject"], subject::work_filter(Lane::Urgent, weir_api::Kind::Server));
 }
 
+/// In a rolling upgrade each release set streams and consumers as it wanted them, and each change lost what waited.
+///
+/// Proves
+#[tokio::test(flavor = "multi_thread")]
+async fn releases_that_want_different_streams_and_consumers_take_turns_and_lose_nothing() {
+    const EACH: usize = 20;
+    let rig = Rig::start();
+    let queue = rig.queue().await;
+    let handler = Recorder::settling();
+    let mut workers = Vec::new();
+    let mut sent = 0;
+    for round in 0..6 {
+        // Each start brings back what this release wants; the other one's processes start in between.
+        workers.push(rig.worker(&handler, &["--max-ack-pending", &(50 + round).to_string()]).await);
+        for _ in 0..EACH {
+            queue.publish(changed(&format!("o{sent}")), Lane::ALL[sent % 2], None, None).await.unwrap();
+            sent += 1;
+        }
+        let later = round % 2 == 0;
+        let mut stream = api(&queue, "STREAM.INFO.WORK", json!({})).await["config"].clone();
+        let (subjects, most) = if later { (json!(["work.>", "timer.>", "jobs.>"]), 3) } else { (json!(["work.>"]), 1) };
+        stream["subjects"] = subjects;
+        stream["max_msgs_per_subject"] = most.into();
+        let updated = api(&queue, "STREAM.UPDATE.WORK", stream).await;
+        assert!(updated.get("error").is_none(), "{updated}");
+        for lane in Lane::ALL {
+            let (one, more) = (format!("work.{lane}.server.>"), format!("work.{lane}.rack.>"));
+            let filter = if later { json!({ "filter_subjects": [one, more], "max_deliver": -1 }) } else { json!({ "filter_subject": one, "max_deliver": 3 }) };
+            make_consumer(&queue, lane, filter).await;
+        }
+        for _ in 0..EACH {
+            queue.publish(changed(&format!("o{sent}")), Lane::ALL[sent % 2], None, None).await.unwrap();
+            sent += 1;
+        }
+        if workers.len() > 2 {
+            workers.remove(0).stop().await;
+        }
+    }
+    handler
+        .until("every object", |calls| {
+            let names: std::collections::HashSet<&str> = calls.iter().map(|seen| seen.object.name.as_str()).collect();
+            names.len() == sent
+        })
+        .await;
+    eventually("all work to be done", || async { (count(&queue, "WORK", "work.>").await == 0).then_some(()) }).await;
+    for worker in workers {
+        worker.stop().await;
+    }
+    assert_eq!(count(&queue, "DEAD", "dead.>").await, 0);
+}
+
 /// Every event of a burst for one object started a call of its own, side by side.
 ///
 /// Proves

@@ -93,6 +93,7 @@ fn a_worker_process() {
     let settings = Settings::from_arguments(arguments.split(' ')).unwrap();
     let stop_at = std::env::var(STOP_AT).unwrap_or_default();
     let code = weir_function_runtime::run::start(|stop| async move {
+        fs::write(folder.join(up(std::process::id())), "").unwrap();
         let queue = queue::connect(&settings).await?;
         let marker = folder.join("stopped");
         let probe: worker::Probe = Arc::new(move |point: Point, _: &weir_api::ObjectRef| {
@@ -107,6 +108,11 @@ fn a_worker_process() {
     if code != std::process::ExitCode::SUCCESS {
         std::process::exit(1);
     }
+}
+
+/// The file by which a worker tells that it has started.
+fn up(process: u32) -> String {
+    format!("up-{process}")
 }
 
 /// A worker process. Killed when dropped.
@@ -143,6 +149,11 @@ impl Worker {
 
     pub async fn ended(&mut self) -> ExitStatus {
         eventually("the process to end", || std::future::ready(self.0.try_wait().unwrap())).await
+    }
+
+    /// Whether it has not ended.
+    pub fn runs(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
     }
 
     pub fn id(&self) -> u32 {
@@ -289,6 +300,9 @@ async fn processes_that_come_and_go_lose_and_duplicate_nothing() {
     for round in 0..2 {
         until_created(path, 10 + 15 * round).await;
         let mut told = workers.remove(0);
+        // A process that has only just been made knows no signals yet.
+        let listening = path.join(up(told.0.id()));
+        eventually("a worker that has started", || std::future::ready(listening.exists().then_some(()))).await;
         told.signal(Signal::SIGTERM);
         workers.remove(0).kill();
         workers.push(Worker::start(&rig, path, "--concurrency 4", ""));

@@ -1,7 +1,8 @@
-//! Messages that are older than the object: what they say of it is never believed.
+//! Messages that are older than the object, or of another release: what they say is never believed, and always understood.
 
 use std::sync::Arc;
 
+use async_nats::HeaderMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Config};
@@ -16,7 +17,7 @@ use weir_kube_sim::KubeSim;
 use weir_messages::{Cause, Lane, Work};
 use weir_provider::Provider;
 
-use crate::support::{Rig, eventually, until_all_is_quiet, within};
+use crate::support::{Recorder, Rig, changed, count, eventually, until_all_is_quiet, within};
 
 /// Has nothing in any cloud. It remembers the generations that it was given, and waits with the first one it sees.
 #[derive(Clone)]
@@ -115,4 +116,73 @@ async fn an_old_message_or_an_old_read_never_overwrites_a_newer_status() {
     until_all_is_quiet(&queue).await;
     stop.cancel();
     within("the worker to stop", task).await.unwrap().unwrap();
+}
+
+/// A message as it stands in the stream when a release has written it that is not this one.
+async fn of_another_release(queue: &queue::Queue, subject: &str, headers: &[(&str, &str)], payload: serde_json::Value) {
+    let mut all = HeaderMap::new();
+    for (name, value) in [("ce-specversion", "1.0"), ("ce-id", "1"), ("ce-source", "/elsewhere")].iter().chain(headers) {
+        all.insert(*name, *value);
+    }
+    let sending = queue.jetstream().publish_with_headers(subject.to_owned(), all, payload.to_string().into());
+    sending.await.unwrap().await.unwrap();
+}
+
+/// Proves: Q-10, Q-16
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_takes_what_earlier_and_later_releases_have_written_and_sets_aside_what_it_cannot_know() {
+    let rig = Rig::start();
+    let queue = rig.queue().await;
+    let of = |name: &str| json!({ "kind": "server", "namespace": "ns", "name": name });
+    let v1 = ("ce-type", "weir.work.v1");
+    // The first release knew fewer headers and fields.
+    of_another_release(&queue, "work.urgent.server.ns.old", &[v1], json!({ "object": of("old"), "cause": "changed" })).await;
+    // A later one knows more: fields, headers, causes, kinds that it speaks of, and a minor version of CloudEvents.
+    let mut more = of("new");
+    more["cluster"] = "east".into();
+    let origin = json!({ "kind": "rack", "namespace": "ns", "name": "r" });
+    let later = json!({ "object": more, "cause": "a-cause-to-come", "attempt": 3, "origin": origin, "deadline": 7 });
+    let headers = [v1, ("ce-specversion", "1.1"), ("ce-partitionkey", "x"), ("content-type", "application/json; v=2")];
+    of_another_release(&queue, "work.routine.server.ns.new", &headers, later).await;
+    // And it may write in a form that cannot be read here, or of what is not known here.
+    let v2 = [("ce-type", "weir.work.v2")];
+    of_another_release(&queue, "work.urgent.server.ns.future", &v2, json!({ "of": ["server", "ns", "future"] })).await;
+    of_another_release(&queue, "work.urgent.rack.ns.r", &[v1], json!({ "object": origin, "cause": "changed" })).await;
+
+    let handler = Recorder::settling();
+    let worker = rig.worker(&handler, &["--stray-after", "1s"]).await;
+    let calls = handler.until("both", |calls| calls.len() == 2).await;
+    let call = |name: &str| calls.iter().find(|seen| seen.object.name == name).unwrap().clone();
+    assert_eq!((call("old").cause, call("old").attempt, call("old").lane), (Cause::Changed, 0, Lane::Urgent));
+    assert_eq!((call("new").cause, call("new").attempt, call("new").lane), (Cause::Other, 3, Lane::Routine));
+    eventually("two dead letters", || async { (count(&queue, "DEAD", "dead.>").await == 2).then_some(()) }).await;
+    until_all_is_quiet(&queue).await;
+    worker.stop().await;
+    assert_eq!(handler.calls().len(), 2);
+}
+
+/// As an earlier release reads it: that knew these fields, and no others.
+///
+/// Proves: Q-15, Q-16
+#[tokio::test(flavor = "multi_thread")]
+async fn an_earlier_release_understands_what_this_one_writes() {
+    let rig = Rig::start();
+    let queue = rig.queue().await;
+    let traced = changed("a").seen("uid-1", "7").caused_by(ObjectRef::new(Kind::Network, "ns", "n"));
+    queue.publish(traced, Lane::Urgent, None, None).await.unwrap();
+    let again = changed("b").again(Cause::Retry, 2);
+    weir_function_runtime::timer::set(&queue, again, Lane::Routine, std::time::Duration::from_secs(60), None).await.unwrap();
+    let stream = queue.jetstream().get_stream("WORK").await.unwrap();
+    for (subject, cause, attempt) in
+        [("work.urgent.server.ns.a", "changed", 0), ("timer.server.ns.b", "retry", 2)]
+    {
+        let message = stream.get_last_raw_message_by_subject(subject).await.unwrap();
+        let header = |name: &str| message.headers.get(name).map(|value| value.as_str().to_owned()).unwrap_or_default();
+        assert_eq!((header("ce-specversion").as_str(), header("ce-type").as_str()), ("1.0", "weir.work.v1"), "{subject}");
+        assert_eq!(header("content-type"), "application/json");
+        let body: serde_json::Value = serde_json::from_slice(&message.payload).unwrap();
+        let name = &subject[subject.len() - 1..];
+        assert_eq!(body["object"], json!({ "kind": "server", "namespace": "ns", "name": name }));
+        assert_eq!((&body["cause"], &body["attempt"]), (&json!(cause), &json!(attempt)), "{subject}");
+    }
 }

@@ -73,8 +73,17 @@ impl Selector {
         }
     }
 
-    pub(super) fn timers(&self) -> String {
-        self.filter("timer", "~")
+    /// The filters of the timers that it selects: objects' own, those that a resync has set, and those that repeat.
+    pub(super) fn timers(&self) -> Vec<String> {
+        let own = self.filter("timer", "~");
+        if own == subject::ALL_TIMERS {
+            return vec![own];
+        }
+        let mut filters = vec![own, self.filter("timer.resync", "~"), self.filter("timer.every", "~")];
+        if let (Some(kind), None) = (&self.kind, &self.namespace) {
+            filters.push(format!("timer.resync.{kind}"));
+        }
+        filters
     }
 
     pub(super) fn leases(&self) -> String {
@@ -101,9 +110,12 @@ mod tests {
         assert_eq!(selector.leases(), "$KV.LEASES.security-group.team-a.web=1");
         assert_eq!(selector.dead(), "dead.work.*.security-group.team-a.web~1");
         let kind: Selector = "planet".parse().unwrap();
-        assert_eq!((kind.work().as_str(), kind.timers().as_str()), ("work.*.planet.>", "timer.planet.>"));
+        assert_eq!(kind.work(), "work.*.planet.>");
+        let timers = ["timer.planet.>", "timer.resync.planet.>", "timer.every.planet.>", "timer.resync.planet"];
+        assert_eq!(kind.timers(), timers);
         let namespace: Selector = "servers/ns".parse().unwrap();
-        assert_eq!(namespace.timers(), "timer.server.ns.*");
+        assert_eq!(namespace.timers(), ["timer.server.ns.*", "timer.resync.server.ns.*", "timer.every.server.ns.*"]);
+        assert_eq!(Selector::default().timers(), ["timer.>"]);
         assert_eq!(Selector::default().work(), "work.>");
         let lane = Selector { lane: Some(Lane::Urgent), ..Selector::default() };
         assert_eq!((lane.work().as_str(), lane.dead().as_str()), ("work.urgent.>", "dead.work.urgent.>"));
