@@ -12,7 +12,8 @@
 //!
 //! Caveats: a create that the cloud accepts and carries out only after it has told nobody, and after the next look some
 //! seconds later, would be made twice. Nova offers nothing to rule that out; its refusal of a port that is in use keeps the
-//! second from running. A renamed Server keeps its name in the cloud.
+//! second from running. A renamed Server keeps its name in the cloud. A changed flavor is told by an event and changes
+//! nothing (SRV-8); changed user data and tags change nothing, and Nova does not tell what they were.
 //!
 //! A server that does not start is made again a few times, and a changed image rebuilds the server: [`retry`], [`rebuild`].
 //! Volumes have their room in `decide`, and are refused until it is furnished.
@@ -99,6 +100,7 @@ impl Function for BoundedServers {
         }
         let stage =
             Stage { scope, cloud: &cloud, object: server, server: observed.server.as_ref(), attempts: self.attempts };
+        stage.compare_flavor(status.observed_generation).await;
         match outcome? {
             End::Settled => Ok(()),
             End::Retry(step) => stage.retry(step, status).await,

@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use kube::api::PostParams;
 use serde_json::json;
+use std::fmt::Display;
 use std::time::Duration;
 use weir_api::conditions::{self, ACTIVE, Reason, Told};
 use weir_api::crd::{self, Rebuild, ServerStatus};
@@ -20,7 +21,7 @@ use weir_api::problem::YIELD;
 use weir_api::server::Active;
 use weir_api::{Consequence, Problem};
 use weir_function_runtime::Scope;
-use weir_openstack::{Class, ImageId, OrAbsent};
+use weir_openstack::{Class, FlavorId, ImageId, OrAbsent};
 use weir_provider::{During, server};
 
 /// How soon to look again after a step that only had to be stored.
@@ -206,12 +207,35 @@ impl Stage<'_> {
         Time(self.scope.now())
     }
 
-    /// Writes an event, once for each attempt: its name is made of what it tells, so that a second one is refused (RTY-7).
-    async fn tell(&self, kind: &str, reason: &str, attempt: i32, message: &str) {
+    /// Says that a flavor which is asked for is not the server's, and will not be (SRV-8): by an event, once for each change of
+    /// the spec, since the server is as available as it was. `seen` is the generation that was seen last.
+    pub async fn compare_flavor(&self, seen: Option<i64>) {
+        let generation = self.object.metadata.generation;
+        let Some(server) = self.server.filter(|_| seen != generation) else { return };
+        let wanted = FlavorId::from(self.object.spec.flavor_id.as_str());
+        let kept = match &server.flavor.id {
+            Some(id) => *id == wanted,
+            None if server.flavor.original_name.is_empty() => return,
+            // Nova tells the name only, which no other flavor has. One that is gone from the cloud may well be the server's.
+            None => match self.cloud.session.compute().flavor(&wanted).await {
+                Ok(flavor) => flavor.name == server.flavor.original_name,
+                Err(error) => return tracing::debug!(%error, "the flavor cannot be compared"),
+            },
+        };
+        if !kept {
+            let message = "spec.flavorID is not the flavor that the server was made with, and a server that exists keeps its \
+                           flavor; set it back, or delete the Server and create it again";
+            self.tell("Warning", "FlavorNotChanged", generation.unwrap_or_default(), message).await;
+        }
+    }
+
+    /// Writes an event, once for each attempt or generation: its name is made of what it tells, so that a second one is
+    /// refused (RTY-7).
+    async fn tell(&self, kind: &str, reason: &str, which: impl Display, message: &str) {
         let (name, uid) = (self.object.name_any(), self.object.uid().unwrap_or_default());
         // The object's name leaves room: Kubernetes takes 253 characters.
         let short: String = name.chars().take(150).collect();
-        let event_name = format!("{short}.{}-{attempt}.{}", reason.to_lowercase(), uid.get(..8).unwrap_or_default());
+        let event_name = format!("{short}.{}-{which}.{}", reason.to_lowercase(), uid.get(..8).unwrap_or_default());
         let now = self.now();
         let event = json!({
             "metadata": {"name": event_name, "namespace": self.scope.namespace()},

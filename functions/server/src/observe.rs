@@ -12,7 +12,7 @@ use crate::desired::{Desired, Pair};
 use crate::metadata::{self, Claim};
 use std::collections::BTreeSet;
 use weir_api::Problem;
-use weir_openstack::compute::{self, ImageRef, PowerState, ServerStatus};
+use weir_openstack::compute::{self, FlavorRef, ImageRef, PowerState, ServerStatus};
 use weir_openstack::network::{self, FloatingIpFilter};
 use weir_openstack::{FloatingIpId, ImageId, NetworkId, NovaServerId, OrAbsent, PortId, SecurityGroupId, Session};
 use weir_provider::During;
@@ -104,6 +104,8 @@ pub struct Server {
     pub claim: Claim,
     /// Whether Nova is deleting it.
     pub deleting: bool,
+    /// The flavor it was made with.
+    pub flavor: FlavorRef,
     /// What decides about its life: its status, its image, whether it is worked on and has ever booted.
     pub view: View,
 }
@@ -115,6 +117,7 @@ impl Server {
             id: server.id.clone(),
             claim: metadata::claim(&server.metadata, id),
             deleting: server.task_state.value().is_some_and(|task| task == "deleting" || task == "soft-deleting"),
+            flavor: server.flavor.clone(),
             view: View::of(server),
         }
     }
@@ -128,7 +131,7 @@ impl Server {
             booted: Booted::Never,
             power: PowerState::Unknown,
         };
-        Self { id, claim: Claim::Ours, deleting: false, view }
+        Self { id, claim: Claim::Ours, deleting: false, flavor: FlavorRef::default(), view }
     }
 }
 

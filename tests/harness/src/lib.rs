@@ -15,6 +15,7 @@ pub mod faults;
 pub mod nats;
 pub mod process;
 pub mod proxy;
+pub mod rights;
 pub mod stack;
 pub mod world;
 

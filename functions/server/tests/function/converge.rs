@@ -282,6 +282,18 @@ async fn a_changed_flavor_is_not_applied_to_a_server_that_exists() {
     let mutations = world.cloud.mutations();
     assert_eq!(world.drive().await, Verdict::Settled);
     assert_eq!(world.cloud.mutations(), mutations);
+    // Its owner is told, once.
+    let told = world.events().await;
+    let [(kind, reason, message)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((kind.as_str(), reason.as_str()), ("Warning", "FlavorNotChanged"));
+    assert!(message.contains("set it back"), "{message}");
+    assert_eq!(world.call(SERVER).await, Verdict::Settled);
+    // Set back, or with a flavor that the cloud does not know any more, there is nothing to tell.
+    for flavor in [world.cloud.bootstrap().flavors[0].0.clone(), "f0000000-0000-4000-8000-0000000000ff".into()] {
+        world.patch::<crd::Server>(SERVER, json!({"spec": {"flavorID": flavor}})).await;
+        assert_eq!(world.drive().await, Verdict::Settled);
+    }
+    assert_eq!(world.events().await.len(), 1);
 }
 
 /// Proves: PIN-1

@@ -1,6 +1,6 @@
 //! What a server needs first.
 
-use crate::world::{AUTHORITY, GROUP, NETWORK, PUBLIC_KEY, SERVER, World, authority, manifest};
+use crate::world::{AUTHORITY, GROUP, IDENTITY, NETWORK, PUBLIC_KEY, SERVER, World, authority, manifest};
 use serde_json::{Value, json};
 use weir_api::crd;
 use weir_function_runtime::worker::Verdict;
@@ -22,28 +22,27 @@ async fn a_server_waits_for_what_is_not_ready_as_the_table_says() {
     let world = World::start().await;
     world.create_server(&json!({})).await;
     for (available, expect) in reasons {
-        for kind in ["network", "group"] {
+        for (kind, id) in [("Identity", IDENTITY), ("Network", NETWORK), ("SecurityGroup", GROUP)] {
             let tell = async |reason: String| match kind {
-                "network" => world.tell::<crd::Network>(NETWORK, &reason).await,
-                _ => world.tell::<crd::SecurityGroup>(GROUP, &reason).await,
+                "Identity" => world.tell::<crd::Identity>(id, &reason).await,
+                "Network" => world.tell::<crd::Network>(id, &reason).await,
+                _ => world.tell::<crd::SecurityGroup>(id, &reason).await,
             };
             match available.as_str() {
                 Some("Provisioned") => continue,
                 Some(reason) => tell(reason.to_owned()).await,
-                None if kind == "network" => world.patch_status::<crd::Network>(NETWORK).await,
-                None => world.patch_status::<crd::SecurityGroup>(GROUP).await,
+                None => match kind {
+                    "Identity" => world.patch_status::<crd::Identity>(id).await,
+                    "Network" => world.patch_status::<crd::Network>(id).await,
+                    _ => world.patch_status::<crd::SecurityGroup>(id).await,
+                },
             }
             let mutations = world.cloud.mutations();
             assert_eq!(world.drive().await, Verdict::Waiting, "an event wakes it, not a timer");
             let (reason, message) = world.available().await;
             assert_eq!(reason, expect["reason"].as_str().unwrap(), "{available}");
             let end = if reason == "DependencyFailed" { "has failed" } else { "is not ready" };
-            let name = if kind == "network" {
-                format!("Network \"the-{NETWORK}\" ({NETWORK})")
-            } else {
-                format!("SecurityGroup \"the-{GROUP}\" ({GROUP})")
-            };
-            assert_eq!(message, format!("{name} {end}"));
+            assert_eq!(message, format!("{kind} \"the-{id}\" ({id}) {end}"));
             assert_eq!(world.cloud.mutations(), mutations);
             assert!(!world.holds::<crd::Network>(NETWORK).await);
             tell("Provisioned".to_owned()).await;

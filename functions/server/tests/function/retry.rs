@@ -2,9 +2,6 @@
 
 use crate::life::{Watch, effects, live, nova, reason, status};
 use crate::world::{SERVER, World};
-use k8s_openapi::api::core::v1::Event;
-use kube::Api;
-use kube::api::ListParams;
 use serde_json::json;
 use std::time::Duration;
 use weir_api::crd;
@@ -15,14 +12,6 @@ use weir_openstack_sim::{Action, Failure, Fault};
 fn no_hosts(world: &World, times: u64) {
     let failure = Fault::new(Action::Server(Failure::NoHost)).on("POST", "/servers$").times(times);
     world.cloud.faults().add(failure).unwrap();
-}
-
-async fn events(world: &World) -> Vec<(String, String, String)> {
-    let api: Api<Event> = Api::namespaced(world.client.clone(), weir_harness::World::NAMESPACE);
-    let mut events: Vec<_> = api.list(&ListParams::default()).await.unwrap().items;
-    events.sort_by_key(|event| event.metadata.resource_version.as_ref().unwrap().parse::<u64>().unwrap());
-    let told = |event: Event| (event.type_.unwrap(), event.reason.unwrap(), event.message.unwrap());
-    events.into_iter().map(told).collect()
 }
 
 /// Proves: RTY-1, RTY-3, RTY-4, RTY-5, RTY-7
@@ -37,7 +26,7 @@ async fn a_server_that_never_starts_is_made_three_times_and_parked_until_an_oper
     let parked = status(&world).await;
     assert_eq!((parked.provider_create_failures, parked.provider_create_retrying), (Some(3), Some(false)));
     assert_eq!(world.available().await, ("Errored".into(), "provider server create failed after 3 attempts".into()));
-    let told = events(&world).await;
+    let told = world.events().await;
     let reasons: Vec<_> = told.iter().map(|(kind, reason, _)| (kind.as_str(), reason.as_str())).collect();
     let (retrying, ready) = (("Normal", "ProviderCreateRetrying"), ("Normal", "ProviderCreateRetryReady"));
     assert_eq!(reasons, [retrying, ready, retrying, ready, ("Warning", "ProviderCreateFailed")]);
@@ -50,7 +39,7 @@ async fn a_server_that_never_starts_is_made_three_times_and_parked_until_an_oper
     watch.tick().await;
     assert_eq!(world.call(SERVER).await, Verdict::Waiting);
     assert_eq!(effects(&world, "POST", "/servers"), 3);
-    assert_eq!(events(&world).await.len(), told.len());
+    assert_eq!(world.events().await.len(), told.len());
     world.patch_status_with(json!({"status": {"providerCreateFailures": 0}})).await;
     assert_eq!(live(&world, &watch).await, Verdict::Settled);
     assert_eq!(effects(&world, "POST", "/servers"), 4);
@@ -126,7 +115,7 @@ async fn whatever_goes_wrong_at_any_call_there_are_three_creates() {
             }
             assert_eq!(effects(&world, "POST", "/servers"), 3, "{kind} at {after}");
             assert_eq!(world.available().await.0, "Errored", "{kind} at {after}");
-            assert_eq!(events(&world).await.iter().filter(|event| event.1 == "ProviderCreateFailed").count(), 1);
+            assert_eq!(world.events().await.iter().filter(|event| event.1 == "ProviderCreateFailed").count(), 1);
         }
     }
 }

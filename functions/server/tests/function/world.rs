@@ -4,7 +4,8 @@
 //! The function is called as the worker calls it; what it asks to be called again for is done at once, after the cloud's
 //! clock has been moved on by as long.
 
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
@@ -232,6 +233,14 @@ impl World {
         world.create_server(change).await;
         assert_eq!(world.drive().await, Verdict::Settled, "{:?}", world.available().await);
         world
+    }
+
+    /// Type, reason and message of the Kubernetes Events, the oldest first.
+    pub async fn events(&self) -> Vec<(String, String, String)> {
+        let mut events: Vec<_> = self.api::<Event>().list(&ListParams::default()).await.unwrap().items;
+        events.sort_by_key(|event| event.metadata.resource_version.as_ref().unwrap().parse::<u64>().unwrap());
+        let told = |event: Event| (event.type_.unwrap(), event.reason.unwrap(), event.message.unwrap());
+        events.into_iter().map(told).collect()
     }
 
     /// How many ports, floating IPs and servers there are.

@@ -93,7 +93,7 @@ pub struct ServerSpec {
     /// `none` does nothing. If absent, `ca` with a certificate authority, otherwise `identityKeypair`. Cannot be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_injection: Option<SshInjection>,
-    /// User data for cloud-init, in base64.
+    /// User data for cloud-init, in base64. A change has no effect on a server that exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data: Option<Base64>,
     /// The host to run on, for regions that allow it. Cannot be changed, and needs an `sshInjection` other than

@@ -12,7 +12,9 @@ use std::borrow::Cow;
 pub struct OpenstackRegion {
     /// The URL of Keystone, such as `https://keystone.example.com:5000`.
     pub endpoint: String,
-    /// The Secret with the credential to work with: `domain-id`, `project-id`, `user-id` and `password`.
+    /// The Secret with the credential to work with: `domain-id`, `project-id`, `user-id` and `password`. If need be also
+    /// `ca.crt`, the certificate authorities in PEM to trust instead of the system's, and `insecure-skip-tls-verify`, `true`
+    /// to check no certificate at all.
     pub service_account_secret: SecretRef,
     /// The architecture of flavors and images that name none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
