@@ -15,6 +15,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod faults;
+mod recorded;
 mod storm;
 
 use kube::api::DynamicObject;
@@ -238,7 +239,8 @@ fn is_settled(kind: Kind, object: &DynamicObject) -> bool {
     };
     let current = |condition: Value| condition["observedGeneration"].as_i64() == object.metadata.generation;
     let going = object.metadata.deletion_timestamp.is_some();
-    let runs = kind != Kind::Server || (is("Healthy").is_some() && is("Active").is_some() && status["rebuild"].is_null());
+    let runs =
+        kind != Kind::Server || (is("Healthy").is_some() && is("Active").is_some() && status["rebuild"].is_null());
     !going && runs && is("Available").is_some_and(current)
 }
 

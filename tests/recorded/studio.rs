@@ -1,5 +1,6 @@
 //! A world whose calls are all recorded.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use weir_api::{Kind, ObjectRef};
 use weir_function_runtime::reconcile::Reconciler;
-use weir_function_runtime::record::replay::{Error, Replay, replay};
+use weir_function_runtime::record::replay::{Error, Replay, replay, replay_handler};
 use weir_function_runtime::record::{Mode, Recorder, tap};
 use weir_function_runtime::worker::{Call, Handler, Verdict};
 use weir_harness::{World, world};
@@ -18,6 +19,8 @@ use weir_network::Networks;
 use weir_region::Regions;
 use weir_security_group::SecurityGroups;
 use weir_server::Servers;
+use weir_server_monitor::Monitor;
+use weir_server_monitor::act::Nobody;
 
 pub const IDENTITY: &str = "identity-a";
 pub const NETWORK: &str = "b0000000-0000-4000-8000-00000000000a";
@@ -58,6 +61,7 @@ impl Studio {
             Kind::Identity => Box::new(Reconciler::new(Identities, client, provider).recorded(recorder)),
             Kind::Network => Box::new(Reconciler::new(Networks, client, provider).recorded(recorder)),
             Kind::SecurityGroup => Box::new(Reconciler::new(SecurityGroups, client, provider).recorded(recorder)),
+            Kind::ServerMonitor => Box::new(Monitor::new(client, provider, Arc::new(Nobody)).recorded(recorder)),
             _ => Box::new(Reconciler::new(Servers, client, provider).recorded(recorder)),
         }
     }
@@ -117,6 +121,7 @@ pub async fn again(recording: &Recording, until: Option<String>) -> Result<Repla
         Kind::Identity => replay(Identities, recording, until).await,
         Kind::Network => replay(Networks, recording, until).await,
         Kind::SecurityGroup => replay(SecurityGroups, recording, until).await,
+        Kind::ServerMonitor => replay_handler(Monitor::replayed, recording, until).await,
         _ => replay(Servers, recording, until).await,
     }
 }

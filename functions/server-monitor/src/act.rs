@@ -32,6 +32,15 @@ impl Wake for Queue {
     }
 }
 
+/// Wakes nobody: for rounds that are run again.
+pub struct Nobody;
+
+impl Wake for Nobody {
+    fn wake(&self, _: ObjectRef) -> BoxFuture<'_, Result<(), Problem>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
 /// What has become of a server's news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
@@ -46,7 +55,8 @@ pub enum Done {
 /// Wakes and writes as far as there is anything to.
 pub async fn carry_out(scope: &Scope, wake: &dyn Wake, object: &crd::Server, news: &News) -> Result<Done, Problem> {
     if news.wake {
-        wake.wake(ObjectRef::new(Kind::Server, scope.namespace(), object.name_any())).await?;
+        let object = ObjectRef::new(Kind::Server, scope.namespace(), object.name_any());
+        scope.wake(object.clone(), wake.wake(object)).await?;
     }
     let json = |status: Option<&crd::ServerStatus>| {
         serde_json::to_value(status)
@@ -55,6 +65,13 @@ pub async fn carry_out(scope: &Scope, wake: &dyn Wake, object: &crd::Server, new
     // An object without a status is patched from nothing, not from `null`.
     let before = object.status.clone().unwrap_or_default();
     let (before, after): (Value, Value) = (json(Some(&before))?, json(Some(&news.status))?);
+    if before != after {
+        // No line of the log, since there may be thousands; a recording has it.
+        tracing::debug!(
+            step = format!("show {}: {}", object.name_any(), difference(&before, &after)),
+            "news of a server"
+        );
+    }
     match kubernetes::patch_status(&scope.api(), object, &before, &after).await {
         Ok(true) => {
             metrics::observe(object, news);
@@ -64,4 +81,15 @@ pub async fn carry_out(scope: &Scope, wake: &dyn Wake, object: &crd::Server, new
         Err(problem) if problem.consequence == Consequence::Reread => Ok(Done::Skipped),
         Err(problem) => Err(problem),
     }
+}
+
+/// What is new in a status, in few words: conditions with their reasons, other fields by their names.
+fn difference(before: &Value, after: &Value) -> String {
+    let list = |status: &Value| status["conditions"].as_array().cloned().unwrap_or_default();
+    let old = list(before);
+    let condition = |new: &Value| Some(format!("{} {}", new["type"].as_str()?, new["reason"].as_str()?));
+    let conditions = list(after).into_iter().filter(|new| !old.contains(new)).filter_map(|new| condition(&new));
+    let members = after.as_object().into_iter().flatten();
+    let fields = members.filter(|(name, value)| *name != "conditions" && before.get(name) != Some(value));
+    conditions.chain(fields.map(|(name, _)| name.clone())).collect::<Vec<_>>().join(", ")
 }

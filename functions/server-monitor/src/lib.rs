@@ -14,6 +14,11 @@
 //!   read does not keep the others from being looked at (MON-1, MON-9).
 //! - A monitor that was away is late and has lost nothing: all that it writes follows from what is there now.
 //!
+//! - A round reads the clock once, and asks in an order that follows from the call: it can be run again from its recording.
+//!
+//! A round is recorded like any call, but only if it wrote, woke or failed: nobody asks for the many that found all as it was, and
+//! each would hold all servers of the region.
+//!
 //! Caveat: a round that takes longer than a call may is cut; what it has written stays, and the next one begins anew, in
 //! another order. A region with that many servers needs a longer `--call-timeout`.
 
@@ -31,12 +36,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use metrics::{Census, Censuses};
 use observe::Found;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 use weir_api::server::Active;
 use weir_api::{Kind, Problem, crd};
 use weir_function_runtime::Scope;
+use weir_function_runtime::record::Recorder;
+use weir_function_runtime::record::boundary::Boundary;
 use weir_function_runtime::worker::{Call, Handler, Verdict};
 use weir_provider::{During, Provider, Record, Region};
 
@@ -47,8 +54,7 @@ const PATCHES: usize = 8;
 
 /// Looks at all servers of a region at each tick.
 pub struct Monitor {
-    client: kube::Client,
-    provider: Arc<Provider>,
+    boundary: Boundary,
     wake: Arc<dyn Wake>,
     censuses: Censuses,
 }
@@ -68,6 +74,8 @@ pub struct Round {
     pub skipped: usize,
     /// Servers that are gone from the cloud.
     pub gone: usize,
+    /// Servers whose function was woken.
+    pub woken: usize,
     census: Census,
 }
 
@@ -79,6 +87,7 @@ impl Round {
         self.written += other.written;
         self.skipped += other.skipped;
         self.gone += other.gone;
+        self.woken += other.woken;
         for (key, servers) in other.census {
             *self.census.entry(key).or_default() += servers;
         }
@@ -88,29 +97,56 @@ impl Round {
 impl Monitor {
     /// A monitor that reads and writes objects through `client` and tells functions through `wake`.
     pub fn new(client: kube::Client, provider: Arc<Provider>, wake: Arc<dyn Wake>) -> Self {
-        Self { client, provider, wake, censuses: Censuses::default() }
+        Self::at(Boundary::new(client, provider), wake)
+    }
+
+    /// A monitor whose rounds meet the world at `boundary`.
+    pub fn at(boundary: Boundary, wake: Arc<dyn Wake>) -> Self {
+        Self { boundary, wake, censuses: Censuses::default() }
+    }
+
+    /// A monitor whose rounds are run again from recordings. It wakes nobody.
+    pub fn replayed(boundary: Boundary) -> Self {
+        Self::at(boundary, Arc::new(act::Nobody))
+    }
+
+    /// The same, with its rounds recorded by `recorder`.
+    #[must_use]
+    pub fn recorded(self, recorder: Recorder) -> Self {
+        Self { boundary: self.boundary.recorded(recorder), ..self }
     }
 
     async fn call(&self, call: &Call) -> Verdict {
+        let (scope, taking) = self.boundary.begin(call);
+        taking.run(self.told(call, &scope)).await
+    }
+
+    async fn told(&self, call: &Call, scope: &Scope) -> Verdict {
         let name = &call.work.object.name;
-        let scope = Scope::new(call, &self.client, self.provider.clone());
         let began = Instant::now();
-        let outcome = match self.round(&scope, name).await {
+        let outcome = match self.round(scope, name).await {
             Ok(None) => return Verdict::Gone,
             Ok(Some(round)) => {
-                let Round { projects, failed, servers, written, skipped, gone, .. } = round;
+                let Round { projects, failed, servers, written, skipped, gone, woken, .. } = round;
                 tracing::info!(projects, failed, servers, written, skipped, gone, took = ?began.elapsed(), "looked at all servers");
+                if failed > 0 {
+                    let message = format!("the servers of {failed} identities could not be looked at");
+                    scope.troubled_by(Some(&Problem::retry(message)));
+                } else if written + skipped + woken == 0 {
+                    scope.is_not_worth_recording();
+                }
                 if failed == 0 { "complete" } else { "partial" }
             }
             Err(problem) => {
                 tracing::warn!(%problem, "the region's servers could not be looked at; trying again at the next tick");
+                scope.troubled_by(Some(&problem));
                 "failed"
             }
         };
         metrics::ROUNDS.inc(&[name, outcome]);
         metrics::ROUND_SECONDS.observe(&[name], began.elapsed());
         // Whatever went wrong, the next tick comes by itself.
-        if call.lease.check().is_err() { Verdict::Abandoned } else { Verdict::Settled }
+        Verdict::Settled
     }
 
     /// Looks at all servers of a region; `None` if there is no such region.
@@ -122,11 +158,14 @@ impl Monitor {
         let region = scope.open(&object).await?;
         let mut identities = observe::identities(scope, &region.name).await?;
         // In another order each time, so that a round that is cut short cuts off other projects than the last one did.
-        let order = RandomState::new();
-        identities.sort_by_key(|name| order.hash_one(name));
-        let region = &region;
+        identities.sort_by_cached_key(|name| {
+            let mut order = DefaultHasher::new();
+            (scope.id(), name).hash(&mut order);
+            order.finish()
+        });
+        let (region, now) = (&region, &Time(scope.now()));
         let looks = stream::iter(identities).map(|identity| async move {
-            self.project(scope, region, &identity).await.unwrap_or_else(|problem| {
+            self.project(scope, region, &identity, now).await.unwrap_or_else(|problem| {
                 tracing::warn!(identity, %problem, "the identity's servers could not be looked at");
                 Round { failed: 1, ..Round::default() }
             })
@@ -136,7 +175,7 @@ impl Monitor {
         Ok(Some(round))
     }
 
-    async fn project(&self, scope: &Scope, region: &Region, identity: &str) -> Result<Round, Problem> {
+    async fn project(&self, scope: &Scope, region: &Region, identity: &str, now: &Time) -> Result<Round, Problem> {
         let mut objects = observe::objects(scope, identity).await?;
         // Paused ones are not looked at (OWN-6), and of those that are going nothing is worth telling.
         objects.retain(|object| !object.spec.pause && object.metadata.deletion_timestamp.is_none());
@@ -149,7 +188,7 @@ impl Monitor {
         let (cloud, record) = (&cloud, &record);
         let looks = stream::iter(objects).map(|object| async move {
             let found = cloud.find(&object);
-            match self.server(scope, region, record, &object, found).await {
+            match self.server(scope, region, record, &object, found, now).await {
                 Ok(round) => round,
                 Err(problem) => {
                     tracing::warn!(server = object.name_any(), %problem, "a server's status could not be written");
@@ -168,6 +207,7 @@ impl Monitor {
         record: &Record,
         object: &crd::Server,
         found: Found<'_>,
+        now: &Time,
     ) -> Result<Round, Problem> {
         let mut round = Round { servers: 1, ..Round::default() };
         let server = match found {
@@ -189,10 +229,10 @@ impl Monitor {
             }
             _ => Active::Building,
         };
-        let now = Time(k8s_openapi::jiff::Timestamp::now());
-        let news = decide::decide(object, server, building, &now);
+        let news = decide::decide(object, server, building, now);
         metrics::count(&mut round.census, object, &news.status);
         round.gone = usize::from(server.is_none());
+        round.woken = usize::from(news.wake);
         match act::carry_out(scope, &*self.wake, object, &news).await? {
             Done::Written => round.written = 1,
             Done::Skipped => round.skipped = 1,
@@ -214,5 +254,9 @@ impl Handler for Monitor {
 
     fn handle<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Verdict> {
         Box::pin(self.call(call))
+    }
+
+    fn flush(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.boundary.flush())
     }
 }

@@ -4,6 +4,7 @@ use clap::Parser;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use weir_function_runtime::record::Recorder;
 use weir_function_runtime::{queue, run, settings, telemetry, worker};
 use weir_provider::Provider;
 use weir_server_monitor::{Monitor, metrics, schedule};
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         let interval = Duration::from_secs(arguments.monitor_seconds.into());
         let clock = tokio::spawn(schedule::run(client.clone(), queue.clone(), interval, stop.clone()));
         let monitor = Monitor::new(client, Arc::new(Provider::default()), Arc::new(queue.clone()));
+        let monitor = monitor.recorded(Recorder::of(&arguments.common, &queue));
         let served = worker::run(Arc::new(monitor), queue, &arguments.common, stop.clone()).await;
         stop.cancel();
         clock.await?;

@@ -103,8 +103,14 @@ impl Function for BoundedServers {
         stage.compare_flavor(status.observed_generation).await;
         match outcome? {
             End::Settled => Ok(()),
-            End::Retry(step) => stage.retry(step, status).await,
-            End::Image(step) => stage.image(step, status).await,
+            End::Retry(step) => {
+                tracing::info!(step = format!("retry {step:?}"), "acting");
+                stage.retry(step, status).await
+            }
+            End::Image(step) => {
+                tracing::info!(step = format!("rebuild {step:?}"), "acting");
+                stage.image(step, status).await
+            }
         }
     }
 

@@ -14,6 +14,7 @@ mod cluster;
 mod down;
 mod export;
 mod follow;
+mod import;
 mod logs;
 mod nats;
 mod parts;
@@ -69,8 +70,10 @@ enum Command {
     Trace(trace::Args),
     /// Run recorded calls again, offline, or publish past events again
     Replay(replay::Args),
-    /// Write an object's recorded calls into a file, for `weir replay file`
+    /// Write recorded calls into a file, for `weir replay file` and `weir import`
     Export(export::Args),
+    /// Load the objects and events of an exported file into the stack that runs
+    Import(import::Args),
     /// Fetch nats-server unless a good one is there, and print where it is
     #[command(hide = true)]
     NatsServer,
@@ -127,6 +130,7 @@ fn run(home: Option<PathBuf>, command: Command) -> anyhow::Result<Exit> {
             Command::Trace(args) => trace::run(&checkout, args).await,
             Command::Replay(args) => replay::run(&checkout, args).await,
             Command::Export(args) => export::run(&checkout, args).await,
+            Command::Import(args) => import::run(&checkout, args).await,
             Command::NatsServer => {
                 let server = nats::get(&checkout, |what| complain!("weir: {what}"))?;
                 say!("{}", server.program.display());

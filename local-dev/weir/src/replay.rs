@@ -13,7 +13,7 @@ use std::time::Duration;
 use weir_api::Kind;
 use weir_function_runtime::queue::Queue;
 use weir_function_runtime::record::past::{Bundle, Event, Past};
-use weir_function_runtime::record::replay::{Replay, replay};
+use weir_function_runtime::record::replay::{Replay, replay, replay_handler};
 use weir_function_runtime::record::{Line, tap};
 use weir_messages::{Cause, Recording};
 
@@ -104,12 +104,17 @@ async fn all(recordings: &[Recording], until: Option<&str>) -> anyhow::Result<Ex
     // What functions log as steps is heard by way of the log. Nothing of it is shown.
     let _ = tracing_subscriber::registry().with(tap()).try_init();
     let mut exit = Exit::Done;
+    let mut parted = 0;
     for recording in recordings {
         let replay = dispatch(recording, until.map(str::to_owned)).await?;
         show(recording, &replay);
         if !replay.stopped && !replay.is_faithful() {
             exit = Exit::Failed;
+            parted += 1;
         }
+    }
+    if recordings.len() > 1 && until.is_none() {
+        say!("{} calls were run again; {parted} of them are decided otherwise now.", recordings.len());
     }
     Ok(exit)
 }
@@ -122,6 +127,7 @@ async fn dispatch(recording: &Recording, until: Option<String>) -> anyhow::Resul
         Kind::Network => replay(weir_network::Networks, recording, until).await?,
         Kind::SecurityGroup => replay(weir_security_group::SecurityGroups, recording, until).await?,
         Kind::Server => replay(weir_server::Servers, recording, until).await?,
+        Kind::ServerMonitor => replay_handler(weir_server_monitor::Monitor::replayed, recording, until).await?,
         other => bail!("there is no function for a {other} in this weir"),
     })
 }

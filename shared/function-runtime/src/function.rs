@@ -2,7 +2,7 @@
 
 use crate::gate::{Gate, GatedTransport};
 use crate::record::replay::Player;
-use crate::record::tape::Tape;
+use crate::record::tape::{NO_ANSWER, TIME_UP, Tape};
 use crate::worker::Call;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -114,7 +114,7 @@ pub(crate) struct Layers {
 }
 
 impl Scope {
-    /// The scope of a call.
+    /// The scope of a call that nobody takes down.
     pub fn new(call: &Call, client: &kube::Client, provider: Arc<Provider>) -> Self {
         Self::layered(call, client, provider, Layers::default())
     }
@@ -143,6 +143,60 @@ impl Scope {
             tape.clock(now);
         }
         now
+    }
+
+    /// Tells another object's function to look at it, by `sending`; taken down, so that a replay sees the same come of it and sends
+    /// nothing.
+    ///
+    /// # Errors
+    /// It could not be told.
+    pub async fn wake(
+        &self,
+        object: weir_api::ObjectRef,
+        sending: impl Future<Output = Result<(), Problem>> + Send,
+    ) -> Result<(), Problem> {
+        let sent = match &self.layers.player {
+            Some(player) => player.wake(&object).map_or(Ok(()), |failure| Err(lost(failure))),
+            None => sending.await.map_err(|problem| lost(problem.detail.unwrap_or(problem.message))),
+        };
+        if let Some(tape) = &self.layers.tape {
+            tape.wake(object, sent.as_ref().err().and_then(|problem| problem.detail.clone()));
+        }
+        sent
+    }
+
+    /// Says that the call has come to nothing that anybody will ask about: it is not kept, unless it fails.
+    pub fn is_not_worth_recording(&self) {
+        if let Some(tape) = &self.layers.tape {
+            tape.is_not_worth_it();
+        }
+    }
+
+    /// What stands in the call's way, if anything does; the last word counts.
+    pub fn troubled_by(&self, problem: Option<&Problem>) {
+        if let Some(tape) = &self.layers.tape {
+            tape.problem(problem);
+        }
+    }
+
+    /// Whether the call's time `is` up, where that decides; taken down if it is.
+    pub(crate) fn is_out_of_time(&self, is: impl FnOnce() -> bool) -> bool {
+        let up = self.layers.player.as_ref().map_or_else(is, |player| player.is_stopped_by(TIME_UP));
+        if up && let Some(tape) = &self.layers.tape {
+            tape.stopped(TIME_UP);
+        }
+        up
+    }
+
+    /// Resolves when no answer is waited for any longer: at `end`. Taken down.
+    pub(crate) async fn out_of_patience(&self, end: std::time::Instant) {
+        match &self.layers.player {
+            Some(player) => player.out_of_patience().await,
+            None => tokio::time::sleep_until(end.into()).await,
+        }
+        if let Some(tape) = &self.layers.tape {
+            tape.stopped(NO_ANSWER);
+        }
     }
 
     /// The call's correlation ID: also the request ID that clouds log.
@@ -239,6 +293,10 @@ impl Scope {
         };
         Ok(Some(Foothold { region: self.region(object).await?, record }))
     }
+}
+
+fn lost(detail: String) -> Problem {
+    Problem::retry("another object's function could not be told; trying again").with_detail(detail)
 }
 
 /// An identity's place in a region's cloud.

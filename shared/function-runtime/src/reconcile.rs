@@ -13,11 +13,10 @@
 //! Caveat: several conflicts in a row end the call; it comes back after a second, so that a writer gone wild costs a
 //! delay and no spinning.
 
-use crate::function::{Function, Layers, Object, Scope};
+use crate::function::{Function, Object, Scope};
 use crate::kubernetes;
 use crate::record::Recorder;
-use crate::record::replay::Player;
-use crate::record::tape::Tape;
+use crate::record::boundary::Boundary;
 use crate::worker::{Call, Handler, Verdict};
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -36,69 +35,35 @@ const REREADS: usize = 5;
 /// Runs a [`Function`] for the messages of its kind.
 pub struct Reconciler<F> {
     function: F,
-    client: kube::Client,
-    provider: Arc<Provider>,
-    recorder: Recorder,
-    /// Answers in place of the world, and the step at which it stops.
-    played: Option<(Arc<Player>, Option<String>)>,
+    boundary: Boundary,
 }
 
 impl<F: Function> Reconciler<F> {
     /// A reconciler that reads and writes objects through `client`.
     pub fn new(function: F, client: kube::Client, provider: Arc<Provider>) -> Self {
-        Self { function, client, provider, recorder: Recorder::off(), played: None }
+        Self::at(function, Boundary::new(client, provider))
+    }
+
+    /// A reconciler whose calls meet the world at `boundary`.
+    pub(crate) const fn at(function: F, boundary: Boundary) -> Self {
+        Self { function, boundary }
     }
 
     /// The same, with its calls recorded by `recorder`.
     #[must_use]
-    pub fn recorded(mut self, recorder: Recorder) -> Self {
-        self.recorder = recorder;
-        self
-    }
-
-    /// The same, answered by a player in place of the world.
-    pub(crate) fn played(mut self, player: Arc<Player>, until: Option<String>) -> Self {
-        self.played = Some((player, until));
-        self
+    pub fn recorded(self, recorder: Recorder) -> Self {
+        Self { boundary: self.boundary.recorded(recorder), ..self }
     }
 
     async fn call(&self, call: &Call) -> Verdict {
-        let (player, until) = self.played.clone().unzip();
-        let Some(recording) = self.recorder.begin(call, until.flatten()) else {
-            return self.called(call, Layers { player, tape: None }).await;
-        };
-        let tape = recording.tape.clone();
-        let layers = Layers { player: player.clone(), tape: Some(tape.clone()) };
-        let verdict = tokio::select! {
-            // First, so that nothing is done that lies after the step.
-            biased;
-            () = tape.reached() => None,
-            verdict = tape.clone().during(self.called(call, layers)) => Some(verdict),
-        };
-        let Some(verdict) = verdict else {
-            if let Some(player) = player {
-                player.stop();
-            }
-            return Verdict::Abandoned;
-        };
-        recording.finish(verdict);
-        verdict
+        let (scope, taking) = self.boundary.begin(call);
+        taking.run(self.passes(call, &scope)).await
     }
 
-    async fn called(&self, call: &Call, layers: Layers) -> Verdict {
-        let tape = layers.tape.clone();
-        let scope = Scope::layered(call, &self.client, self.provider.clone(), layers);
-        let verdict = self.passes(call, &scope, tape.as_deref()).await;
-        // Whatever it came to: a call that lost its lease has nothing more to say, its successor has.
-        if call.lease.check().is_err() { Verdict::Abandoned } else { verdict }
-    }
-
-    async fn passes(&self, call: &Call, scope: &Scope, tape: Option<&Tape>) -> Verdict {
+    async fn passes(&self, call: &Call, scope: &Scope) -> Verdict {
         for _ in 0..REREADS {
             let passed = self.pass(call, scope).await;
-            if let Some(tape) = tape {
-                tape.problem(passed.as_ref().map_or_else(Some, |(_, problem)| problem.as_ref()));
-            }
+            scope.troubled_by(passed.as_ref().map_or_else(Some, |(_, problem)| problem.as_ref()));
             match passed {
                 Ok((verdict, _)) => return verdict,
                 Err(problem) if problem.consequence == Consequence::Reread => {
@@ -142,11 +107,14 @@ impl<F: Function> Reconciler<F> {
                 None => self.function.reconcile(scope, &object, &mut status).await,
             }
         };
-        let outcome = match tokio::time::timeout_at(call.cut().into(), work).await {
-            Ok(outcome) => {
-                outcome.map_err(|problem| if out_of_time(call, &problem) { to_be_continued() } else { problem })
+        let outcome = tokio::select! {
+            biased;
+            outcome = work => outcome.map_err(|problem| {
+                if out_of_time(call, scope, &problem) { to_be_continued() } else { problem }
+            }),
+            () = scope.out_of_patience(call.cut()) => {
+                Err(Problem::retry("there was no answer in the time that one call may take; trying again"))
             }
-            Err(_) => Err(Problem::retry("there was no answer in the time that one call may take; trying again")),
         };
         match outcome {
             Ok(()) if deleting => {
@@ -185,13 +153,14 @@ impl<F: Function> Handler for Reconciler<F> {
     }
 
     fn flush(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.recorder.flush())
+        Box::pin(self.boundary.flush())
     }
 }
 
 /// Whether it was the call's time that kept a write from being made, and not its lease.
-fn out_of_time(call: &Call, problem: &Problem) -> bool {
-    problem.consequence == Consequence::Reread && Instant::now() >= call.deadline && call.lease.check().is_ok()
+fn out_of_time(call: &Call, scope: &Scope, problem: &Problem) -> bool {
+    problem.consequence == Consequence::Reread
+        && scope.is_out_of_time(|| Instant::now() >= call.deadline && call.lease.check().is_ok())
 }
 
 fn to_be_continued() -> Problem {

@@ -12,6 +12,7 @@ pub mod dice;
 pub mod door;
 pub mod drive;
 pub mod faults;
+pub mod leaks;
 pub mod nats;
 pub mod process;
 pub mod proxy;

@@ -3,6 +3,8 @@
 //! Intention: what is proved here is proved of the processes that people run, killed and restarted as machines do it. The
 //! test talks to them as anybody would: over the Kubernetes API, NATS, OpenStack's APIs and the metrics' ports.
 //!
+//! When it ends, what its functions have recorded is searched for the secrets that they have worked with ([`crate::leaks`]).
+//!
 //! Invariant: when a test fails, it shows how far every object is, what the cloud holds, and each process's last words.
 
 use crate::cluster::Cluster;
@@ -123,6 +125,8 @@ impl Stack {
         let process = Process::new(&name, built(function), folder)
             .env("KUBECONFIG", folder.join("kubeconfig"))
             .env("WEIR_NATS_URL", self.nats.url())
+            // For the search through it at the end.
+            .env("WEIR_RECORD", "all")
             // Whatever port is free at each start: one that was chosen before could be another test's by then.
             .env("WEIR_METRICS", "127.0.0.1:0");
         let process = environment.iter().fold(process, |process, (name, value)| process.env(name, value));
@@ -369,6 +373,11 @@ impl Drop for Stack {
         if std::thread::panicking() {
             self.folder.disable_cleanup(true);
             println!("the logs of all processes are kept in {}", self.folder.path().display());
+            return;
+        }
+        match crate::leaks::search(&self.nats.url(), &self.folder.path().join("kube")) {
+            Ok(many) => println!("none of the last {many} recordings holds a secret"),
+            Err(error) => println!("what was recorded cannot be looked through: {error:#}"),
         }
     }
 }

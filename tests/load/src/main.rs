@@ -5,18 +5,18 @@ use std::process::ExitCode;
 use weir_load::machine::Machine;
 use weir_load::report::{Figure, Report};
 use weir_load::scenario::settled::{self, Asked};
-use weir_load::scenario::{Scale, calls, cold, converge, progress, recovery};
+use weir_load::scenario::{Scale, calls, cold, converge, progress, recording, recovery};
 
 /// Measures Weir on this machine, beside a classic controller on the same work.
 ///
 /// Scenarios: a: calls a second of a function that only reads. b: a resync of 10,000 settled servers. c: 1,000 servers made at
 /// once, by 1, 2 and 4 processes. d: from a change to the first request to the cloud, at rest and under load. e: recovery after
-/// SIGKILL in mid-call. f: cold start.
+/// SIGKILL in mid-call. f: cold start. g: what recording costs.
 #[derive(Parser)]
 #[command(name = "./weir bench", bin_name = "./weir bench", max_term_width = 110)]
 struct Arguments {
     /// Which scenarios; all, if none is given
-    #[arg(value_parser = ["a", "b", "c", "d", "e", "f"])]
+    #[arg(value_parser = ["a", "b", "c", "d", "e", "f", "g"])]
     scenarios: Vec<String>,
     /// Fewer objects and repetitions: minutes instead of a quarter of an hour
     #[arg(long)]
@@ -72,6 +72,9 @@ async fn measure(arguments: &Arguments) -> anyhow::Result<Report> {
     }
     if asked("f") {
         figures.extend(cold::run(&scale).await?);
+    }
+    if asked("g") {
+        figures.extend(recording::run(&scale).await?);
     }
     figures.sort_by_key(|figure| figure.scenario);
     Ok(Report { machine, scale: scale.name, figures })

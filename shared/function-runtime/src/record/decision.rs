@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use weir_api::{Kind, ObjectRef};
 use weir_messages::Recording;
 use weir_messages::recording::{Body, Entry, Exchange, PLACEHOLDER, Peer};
 
@@ -19,12 +20,14 @@ pub struct Decision {
     pub problem: Option<String>,
 }
 
-/// A step or a write.
+/// A step, a wake or a write.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Line {
     /// A step, as the function names it.
     Step(String),
+    /// Another object's function was to be told to look at it.
+    Wake(ObjectRef),
     /// Something was to be changed.
     Write {
         /// Whom it was sent to.
@@ -43,13 +46,19 @@ impl Decision {
     pub fn of(recording: &Recording) -> Self {
         let lines = recording.entries.iter().filter_map(|entry| match entry {
             Entry::Step { step, .. } => Some(Line::Step(normal_text(step))),
+            Entry::Wake { object, .. } => Some(Line::Wake(object.clone())),
             Entry::Exchange(exchange) if exchange.writes() => Some(Line::write(exchange)),
             _ => None,
         });
+        let mut lines: Vec<Line> = lines.collect();
+        if recording.object().kind == Kind::ServerMonitor {
+            // Many servers are looked at side by side: which comes first means nothing.
+            lines.sort_by_cached_key(|line| serde_json::to_string(line).unwrap_or_default());
+        }
         let outcome = &recording.outcome;
         let delay = outcome.delay.map(|delay| format!(", again after {delay} ms")).unwrap_or_default();
         Self {
-            lines: lines.collect(),
+            lines,
             verdict: format!("{}{delay}", outcome.verdict),
             problem: outcome.problem.as_ref().map(|p| format!("{}: {}", p.consequence, normal_text(&p.message))),
         }
@@ -86,6 +95,7 @@ impl Line {
     pub fn brief(&self) -> String {
         match self {
             Self::Step(step) => format!("step {step}"),
+            Self::Wake(object) => format!("wake {object}"),
             // Whose field it is says nothing here.
             Self::Write { method, url, .. } => {
                 format!("{method} {}", brief_url(url).trim_end_matches("?&fieldManager=weir"))
@@ -104,11 +114,16 @@ pub(super) fn brief_url(url: &str) -> &str {
 pub fn normal(body: &Body) -> Value {
     match body {
         Body::Json(value) => normal_json(value),
-        Body::Omitted { bytes, why } => Value::String(format!("({bytes} bytes, {why})")),
+        Body::Omitted { bytes, why } => omitted(*bytes, why),
     }
 }
 
-fn normal_json(value: &Value) -> Value {
+/// What stands for a body that is not there.
+pub(super) fn omitted(bytes: u64, why: &str) -> Value {
+    Value::String(format!("({bytes} bytes, {why})"))
+}
+
+pub(super) fn normal_json(value: &Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
             map.iter()

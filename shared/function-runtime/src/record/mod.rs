@@ -29,7 +29,10 @@
 //! - `Retry-After` with a date, rather than seconds, is read against the clock of the day of the replay.
 //! - User data keeps its beginning only: a decision that hangs on its length or its parts is not replayed faithfully.
 
+pub mod boundary;
 mod decision;
+mod exchange;
+mod objects;
 pub mod past;
 mod publish;
 pub mod redact;
@@ -39,13 +42,13 @@ pub mod tape;
 mod tokens;
 
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 use weir_api::Consequence;
 use weir_messages::Recording;
-use weir_messages::recording::{FORM, Outcome, Trigger, Versions};
+use weir_messages::recording::{Answer, Body, Entry, Exchange, FORM, Outcome, Trigger, Versions};
 
 pub use decision::{Decision, Line, normal};
 use publish::Publisher;
@@ -54,7 +57,7 @@ pub use tap::tap;
 use crate::queue::Queue;
 use crate::settings::Settings;
 use crate::worker::{Call, Verdict};
-use redact::{Key, Secrets};
+use redact::{Json, Key, Secrets};
 use tape::Tape;
 use tokens::Tokens;
 
@@ -95,14 +98,13 @@ pub struct Recorder {
 struct Inner {
     mode: Mode,
     process: String,
-    key: Key,
     tokens: Arc<Tokens>,
     sink: Sink,
 }
 
 enum Sink {
     /// Everything is kept, at once: for tests and replays.
-    Here(mpsc::UnboundedSender<Recording>),
+    Here(mpsc::UnboundedSender<Recording>, Box<Mutex<Secrets>>),
     /// To the stream, in the background.
     Stream(Publisher),
 }
@@ -120,17 +122,18 @@ impl Recorder {
         if mode == Mode::Off {
             return Self::off();
         }
-        Self::with(mode, queue.name().to_owned(), Sink::Stream(Publisher::start(queue.clone())))
+        Self::with(mode, queue.name().to_owned(), Sink::Stream(Publisher::start(queue.clone(), Key::random())))
     }
 
     /// Records into memory: for tests, and for replays.
     pub fn collecting(mode: Mode) -> (Self, mpsc::UnboundedReceiver<Recording>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        (Self::with(mode, String::new(), Sink::Here(sender)), receiver)
+        let secrets = Box::new(Mutex::new(Secrets::new(Key::random())));
+        (Self::with(mode, String::new(), Sink::Here(sender, secrets)), receiver)
     }
 
     fn with(mode: Mode, process: String, sink: Sink) -> Self {
-        let inner = Inner { mode, process, key: Key::random(), tokens: Arc::default(), sink };
+        let inner = Inner { mode, process, tokens: Arc::default(), sink };
         Self { inner: Some(Arc::new(inner)) }
     }
 
@@ -177,14 +180,25 @@ impl InProgress {
         let Some(head) = self.head.take() else { return };
         // Also what is parked with a problem: somebody will ask why.
         let failed = matches!(outcome.verdict.as_str(), "failed" | "ended" | "abandoned") || self.tape.is_in_trouble();
-        if self.inner.mode == Mode::Errors && !failed {
+        if !failed && (self.inner.mode == Mode::Errors || self.tape.is_dull()) {
             return;
         }
-        let finished =
-            Finished { head, outcome, took: self.tape.at(), tape: self.tape.clone(), inner: self.inner.clone() };
+        let finished = Finished {
+            head,
+            outcome,
+            took: self.tape.at(),
+            tape: self.tape.clone(),
+            process: self.inner.process.clone(),
+        };
         match &self.inner.sink {
-            Sink::Here(sender) => {
-                let _ = sender.send(finished.recording());
+            Sink::Here(sender, secrets) => {
+                let recording = {
+                    let mut secrets = secrets.lock().unwrap_or_else(PoisonError::into_inner);
+                    finished.recording(&mut secrets, 0)
+                };
+                // As it would come out of the stream.
+                let recording = publish::encode(&recording).ok().and_then(|bytes| Recording::decode(&bytes).ok());
+                let _ = recording.map(|recording| sender.send(recording));
             }
             Sink::Stream(publisher) => publisher.keep(finished),
         }
@@ -203,7 +217,7 @@ struct Finished {
     outcome: Outcome,
     took: u64,
     tape: Arc<Tape>,
-    inner: Arc<Inner>,
+    process: String,
 }
 
 impl Finished {
@@ -211,34 +225,30 @@ impl Finished {
         self.tape.size()
     }
 
-    fn recording(self) -> Recording {
-        let mut secrets = Secrets::new(self.inner.key.clone());
-        let (held, entries, outcome) = self.tape.read(&mut secrets, self.outcome);
+    fn recording(self, secrets: &mut Secrets, lost: u64) -> Recording<Json> {
+        let read = self.tape.read(secrets, self.outcome);
+        let exchanges = read.entries.iter().filter_map(|entry| match entry {
+            Entry::Exchange(exchange) => Some(exchange),
+            _ => None,
+        });
         Recording {
             form: FORM,
             id: self.head.id,
-            versions: Versions { weir: env!("CARGO_PKG_VERSION").to_owned(), process: self.inner.process.clone() },
+            versions: Versions { weir: env!("CARGO_PKG_VERSION").to_owned(), process: self.process },
             trigger: self.head.trigger,
             began: self.head.began.to_string(),
             took: self.took,
-            complete: held.iter().chain(entries.iter().filter_map(exchange)).all(is_complete),
-            held,
-            entries,
-            outcome,
+            complete: read.complete && read.held.iter().chain(exchanges).all(is_complete),
+            held: read.held,
+            entries: read.entries,
+            outcome: read.outcome,
+            lost,
         }
     }
 }
 
-const fn exchange(entry: &weir_messages::recording::Entry) -> Option<&weir_messages::recording::Exchange> {
-    match entry {
-        weir_messages::recording::Entry::Exchange(exchange) => Some(exchange),
-        _ => None,
-    }
-}
-
-fn is_complete(exchange: &weir_messages::recording::Exchange) -> bool {
-    use weir_messages::recording::{Answer, Body};
-    let large = |body: &Option<Body>| matches!(body, Some(Body::Omitted { why, .. }) if why == redact::TOO_LARGE);
+fn is_complete(exchange: &Exchange<Json>) -> bool {
+    let large = |body: &Option<Body<Json>>| matches!(body, Some(Body::Omitted { why, .. }) if why == redact::TOO_LARGE);
     !large(&exchange.body) && !matches!(&exchange.answer, Answer::Response { body, .. } if large(body))
 }
 

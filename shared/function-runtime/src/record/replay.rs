@@ -7,6 +7,7 @@
 //! - Nothing is sent anywhere. A request that the recording has no answer to fails, and is named.
 //! - An answer is given once, in the recorded order among requests that are alike. Of requests that are made at the same
 //!   time, those are answered first that were answered first: which of two failures comes first may decide.
+//! - A call that was ended, by its deadline, the loss of its lease or a panic, is run to where it was ended, and no further.
 //! - A write that differs from the recorded one only in its body gets the recorded answer, so that the run goes on; the
 //!   difference shows in the decision.
 
@@ -19,18 +20,21 @@ use http::{Request, Response};
 use jiff::Timestamp;
 use kube::client::Body;
 use serde_json::Value;
+use tokio::sync::Notify;
 use uuid::Uuid;
+use weir_api::ObjectRef;
 use weir_messages::recording::{self, Answer, Entry, Exchange, Peer};
 use weir_messages::{Recording, Traceparent};
 use weir_openstack::{Transport, TransportError};
-use weir_provider::Provider;
 
-use super::decision::{Decision, normal, normal_text};
-use super::redact::{Key, Secrets};
+use super::boundary::Boundary;
+use super::decision::{Decision, normal, normal_json, normal_text, omitted};
+use super::redact::{Json, Key, Secrets};
+use super::tape::NO_ANSWER;
 use super::{Mode, Recorder};
 use crate::Function;
 use crate::reconcile::Reconciler;
-use crate::worker::{Call, Handler as _};
+use crate::worker::{Call, Handler};
 
 /// A recorded call, beside the same call run again.
 #[derive(Clone, Debug)]
@@ -73,22 +77,36 @@ pub enum Error {
 /// # Errors
 /// The recording is of another kind's function.
 pub async fn replay<F: Function>(function: F, recording: &Recording, until: Option<String>) -> Result<Replay, Error> {
+    replay_handler(|boundary| Reconciler::at(function, boundary), recording, until).await
+}
+
+/// The same for any handler, which is made for the world as it was then.
+///
+/// # Errors
+/// The recording is of another kind's handler.
+pub async fn replay_handler<H: Handler>(
+    make: impl FnOnce(Boundary) -> H + Send + 'static,
+    recording: &Recording,
+    until: Option<String>,
+) -> Result<Replay, Error> {
     let recording = recording.clone();
     // On one thread, so that who comes first does not depend on who runs where.
     let run = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.map_err(|error| Error::Runtime(error.to_string()))?.block_on(run(function, &recording, until))
+        runtime.map_err(|error| Error::Runtime(error.to_string()))?.block_on(run(make, &recording, until))
     };
     tokio::task::spawn_blocking(run).await.map_err(|error| Error::Runtime(error.to_string()))?
 }
 
-async fn run<F: Function>(function: F, recording: &Recording, until: Option<String>) -> Result<Replay, Error> {
+async fn run<H: Handler>(
+    make: impl FnOnce(Boundary) -> H,
+    recording: &Recording,
+    until: Option<String>,
+) -> Result<Replay, Error> {
     let player = Arc::new(Player::new(recording));
     let (recorder, mut runs) = Recorder::collecting(Mode::All);
-    let reconciler = Reconciler::new(function, player.kubernetes(), Arc::new(Provider::default()))
-        .recorded(recorder)
-        .played(player.clone(), until);
-    if reconciler.kind() != recording.object().kind {
+    let handler = make(Boundary::played(player.clone(), recorder, until));
+    if handler.kind() != recording.object().kind {
         return Err(Error::Kind(recording.object().kind));
     }
     let mut call = Call::direct(recording.trigger.work.clone());
@@ -96,9 +114,9 @@ async fn run<F: Function>(function: F, recording: &Recording, until: Option<Stri
     call.lane = recording.trigger.lane;
     call.traceparent = Traceparent::from_str(&recording.trigger.traceparent).unwrap_or(call.traceparent);
     let call = Arc::new(call);
-    let (task, its_call) = (reconciler, call.clone());
+    let its_call = call.clone();
     // In a task of its own: a panic of the function is its own, and shows as a call that was ended.
-    let ended = tokio::spawn(async move { task.handle(&its_call).await }).await;
+    let ended = tokio::spawn(async move { handler.handle(&its_call).await }).await;
     if let Err(error) = ended {
         tracing::warn!(%error, "the function panicked");
     }
@@ -117,6 +135,16 @@ pub(crate) struct Player {
     state: Mutex<State>,
     /// Makes what is asked alike to what is recorded.
     key: Key,
+    /// The verdict of the recorded call.
+    verdict: String,
+    /// What stopped it, and when.
+    stops: Vec<(String, u64)>,
+    /// When its requests were made.
+    begins: Vec<u64>,
+    /// It was ended here.
+    end: Notify,
+    /// Here its patience was at an end.
+    silence: Notify,
 }
 
 struct State {
@@ -125,6 +153,7 @@ struct State {
     /// How many of them, from the first on, are tokens that were held.
     held: usize,
     clock: std::collections::VecDeque<Timestamp>,
+    wakes: Vec<(ObjectRef, Option<String>)>,
     missing: Vec<String>,
     stopped: bool,
     /// When those were answered that wait for an answer now, in microseconds since the recorded call began.
@@ -160,15 +189,32 @@ impl Player {
             Entry::Clock { time } => time.parse().ok(),
             _ => None,
         });
+        let wakes = recording.entries.iter().filter_map(|entry| match entry {
+            Entry::Wake { object, failure, .. } => Some((object.clone(), failure.clone())),
+            _ => None,
+        });
+        let stops = recording.entries.iter().filter_map(|entry| match entry {
+            Entry::Stopped { at, by } => Some((by.clone(), *at)),
+            _ => None,
+        });
         let state = State {
             exchanges,
             held: many,
             clock: clock.collect(),
+            wakes: wakes.collect(),
             missing: Vec::new(),
             stopped: false,
             waiting: Vec::new(),
         };
-        Self { state: Mutex::new(state), key: Key::random() }
+        Self {
+            state: Mutex::new(state),
+            key: Key::random(),
+            verdict: recording.outcome.verdict.clone(),
+            stops: stops.collect(),
+            begins: recording.exchanges().map(|exchange| exchange.at).collect(),
+            end: Notify::new(),
+            silence: Notify::new(),
+        }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -193,6 +239,47 @@ impl Player {
         self.state().clock.pop_front().unwrap_or_else(Timestamp::now)
     }
 
+    /// Whether the recorded call had lost its lease when it came to its end.
+    pub(crate) fn lost_its_lease(&self) -> bool {
+        self.verdict == "abandoned"
+    }
+
+    /// Whether the recorded call was stopped by this.
+    pub(crate) fn is_stopped_by(&self, what: &str) -> bool {
+        self.stops.iter().any(|(by, _)| by == what)
+    }
+
+    /// Resolves where the recorded call gave up waiting for an answer; never, if it did not.
+    pub(crate) async fn out_of_patience(&self) {
+        self.silence.notified().await;
+    }
+
+    /// Resolves where the recorded call was ended; never, if it was not.
+    pub(crate) async fn ended(&self) {
+        self.end.notified().await;
+    }
+
+    /// What kept another object's function from being told, if anything did.
+    pub(crate) fn wake(&self, object: &ObjectRef) -> Option<String> {
+        let mut state = self.state();
+        let at = state.wakes.iter().position(|(woken, _)| woken == object)?;
+        state.wakes.remove(at).1
+    }
+
+    /// What comes of a request that the recorded call did not wait for, until then.
+    async fn silence(&self, done: u64) {
+        if self.verdict == "ended" && self.begins.iter().all(|at| *at <= done) {
+            self.end.notify_one();
+            return std::future::pending().await;
+        }
+        // Behind it nothing began before the call was stopped.
+        let then = self.stops.iter().find(|(by, at)| by == NO_ANSWER && *at >= done);
+        if then.is_some_and(|(_, then)| !self.begins.iter().any(|at| (done..*then).contains(at))) {
+            self.silence.notify_one();
+            std::future::pending().await
+        }
+    }
+
     async fn answer(&self, peer: Peer, method: &str, url: &str, body: &Bytes) -> Option<Answer> {
         let (done, answer) = match self.find(peer, method, url, body) {
             Ok((done, answer)) => (done, Ok(answer)),
@@ -207,7 +294,24 @@ impl Player {
                 tokio::task::yield_now().await;
             }
             if self.state().waiting.iter().min() == Some(&turn.done) {
-                return answer.map_err(|missing| self.state().missing.push(missing)).ok();
+                break;
+            }
+        }
+        match answer {
+            Ok(answer) => {
+                if matches!(answer, Answer::Abandoned) {
+                    self.silence(done).await;
+                }
+                Some(answer)
+            }
+            // It was ended before it came to this request, or while others fetched a token for it.
+            Err(_) if self.verdict == "ended" => {
+                self.end.notify_one();
+                std::future::pending().await
+            }
+            Err(missing) => {
+                self.state().missing.push(missing);
+                None
             }
         }
     }
@@ -217,7 +321,7 @@ impl Player {
         let mut secrets = Secrets::new(self.key.clone());
         secrets.learn(url, body);
         let asked_url = normal_text(&secrets.url(url));
-        let asked = secrets.body(url, body).map(|body| normal(&body));
+        let asked = secrets.body(url, body).map(|body| normal_body(&body));
         let mut state = self.state();
         let alike = |e: &Exchange| e.peer == peer && e.method == method && normal_text(&e.url) == asked_url;
         let same = state.exchanges.iter().position(|e| alike(e) && e.body.as_ref().map(normal) == asked);
@@ -301,6 +405,14 @@ fn response(
         // As little JSON as it was when it could not be understood.
         Some(recording::Body::Omitted { why, .. }) => Bytes::from(format!("({why})")),
     })
+}
+
+/// A body that is asked with, as one that is recorded would be compared.
+fn normal_body(body: &recording::Body<Json>) -> Value {
+    match body {
+        recording::Body::Json(json) => normal_json(&serde_json::from_str(json.get()).unwrap_or_default()),
+        recording::Body::Omitted { bytes, why } => omitted(*bytes, why),
+    }
 }
 
 fn short(body: &Value) -> String {

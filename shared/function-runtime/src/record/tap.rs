@@ -30,7 +30,7 @@ where
 
 fn steps<S>() -> impl Filter<S> {
     filter::filter_fn(|metadata| {
-        metadata.is_event() && *metadata.level() <= Level::INFO && metadata.fields().field(STEP).is_some()
+        metadata.is_event() && *metadata.level() <= Level::DEBUG && metadata.fields().field(STEP).is_some()
     })
 }
 

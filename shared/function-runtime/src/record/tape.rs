@@ -7,54 +7,55 @@
 //! makes a recording of it when the call is over.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use jiff::Timestamp;
 use kube::client::Body;
 use tokio::sync::Notify;
-use weir_messages::recording::{Answer, Entry, Exchange, Outcome, Peer};
+use weir_api::ObjectRef;
+use weir_messages::recording::{Entry, Exchange, Outcome, Peer};
 use weir_openstack::{Purpose, Transport, TransportError, purpose};
 
-use super::redact::Secrets;
+use super::exchange::{Answered, Asked, RawExchange};
+use super::redact::{Json, Secrets};
 use super::tokens::Tokens;
 
 /// A call that says more than this is not taken down to its end.
 const MOST_ENTRIES: usize = 10_000;
+
+/// The call's deadline kept it from writing more.
+pub(crate) const TIME_UP: &str = "time-up";
+/// An answer was not waited for any longer.
+pub(crate) const NO_ANSWER: &str = "no-answer";
 
 tokio::task_local! {
     static CURRENT: Arc<Tape>;
 }
 
 /// Something that was said.
-pub(super) enum Raw {
-    Exchange(Box<RawExchange>),
-    Step { at: u64, step: String },
+enum Raw {
+    /// A request that is not answered yet.
+    Asked(Arc<Asked>),
+    Exchange(Arc<RawExchange>),
+    Step {
+        at: u64,
+        step: String,
+    },
     Clock(Timestamp),
-}
-
-/// A request and its answer, as they were.
-#[derive(Clone)]
-pub(super) struct RawExchange {
-    at: u64,
-    took: u64,
-    pub(super) peer: Peer,
-    method: String,
-    url: String,
-    headers: HeaderMap,
-    body: Bytes,
-    pub(super) answer: RawAnswer,
-}
-
-#[derive(Clone)]
-pub(super) enum RawAnswer {
-    Response { status: u16, headers: HeaderMap, body: Bytes },
-    Failed { failure: &'static str, detail: String },
-    Abandoned,
+    Wake {
+        at: u64,
+        object: ObjectRef,
+        failure: Option<String>,
+    },
+    Stopped {
+        at: u64,
+        by: &'static str,
+    },
 }
 
 /// What one call says and hears.
@@ -62,9 +63,10 @@ pub struct Tape {
     begun: Instant,
     entries: Mutex<Vec<Raw>>,
     problem: Mutex<Option<weir_api::Problem>>,
-    held: Mutex<Vec<RawExchange>>,
+    held: Mutex<Vec<Arc<RawExchange>>>,
     tokens: Arc<Tokens>,
     size: AtomicUsize,
+    dull: AtomicBool,
     until: Option<Until>,
 }
 
@@ -74,26 +76,25 @@ struct Until {
     reached: Notify,
 }
 
-/// Marks an exchange as abandoned unless it is answered.
+/// A request that waits for its answer. Dropped without one, it is abandoned.
 struct Open<'a> {
     tape: &'a Tape,
-    exchange: Option<RawExchange>,
-    index: usize,
+    asked: Option<Arc<Asked>>,
+    index: Option<usize>,
 }
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
-        if let Some(exchange) = self.exchange.take() {
-            self.tape.put(self.index, exchange);
+        if let Some(asked) = self.asked.take() {
+            self.tape.put(self.index, asked, Answered::Abandoned);
         }
     }
 }
 
 impl Open<'_> {
-    fn answered(mut self, answer: RawAnswer) {
-        if let Some(mut exchange) = self.exchange.take() {
-            exchange.answer = answer;
-            self.tape.put(self.index, exchange);
+    fn answered(mut self, answered: Answered) {
+        if let Some(asked) = self.asked.take() {
+            self.tape.put(self.index, asked, answered);
         }
     }
 }
@@ -107,6 +108,7 @@ impl Tape {
             held: Mutex::default(),
             tokens,
             size: AtomicUsize::new(0),
+            dull: AtomicBool::new(false),
             until: until.map(|step| Until { step, reached: Notify::new() }),
         }
     }
@@ -142,6 +144,26 @@ impl Tape {
         self.push(Raw::Step { at: self.at(), step });
     }
 
+    /// Another object's function was told to look at it, or could not be.
+    pub(crate) fn wake(&self, object: ObjectRef, failure: Option<String>) {
+        self.push(Raw::Wake { at: self.at(), object, failure });
+    }
+
+    /// The call was stopped in what it did; by what, [`Entry::Stopped`] says.
+    pub(crate) fn stopped(&self, by: &'static str) {
+        self.push(Raw::Stopped { at: self.at(), by });
+    }
+
+    /// The call has come to nothing that anybody will ask about.
+    pub(crate) fn is_not_worth_it(&self) {
+        self.dull.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it has.
+    pub(super) fn is_dull(&self) -> bool {
+        self.dull.load(Ordering::Relaxed)
+    }
+
     /// What stood in the way, if anything did; the last pass counts.
     pub(crate) fn problem(&self, problem: Option<&weir_api::Problem>) {
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem.cloned();
@@ -168,42 +190,34 @@ impl Tape {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, raw: Raw) -> usize {
+    /// Where it is, if there was room for it.
+    fn push(&self, raw: Raw) -> Option<usize> {
         let mut entries = self.entries();
-        if entries.len() < MOST_ENTRIES {
-            entries.push(raw);
+        if entries.len() >= MOST_ENTRIES {
+            return None;
         }
-        entries.len() - 1
+        entries.push(raw);
+        Some(entries.len() - 1)
     }
 
-    fn put(&self, index: usize, mut exchange: RawExchange) {
-        exchange.took = self.at().saturating_sub(exchange.at);
-        if exchange.is_for_a_token() {
+    fn put(&self, index: Option<usize>, asked: Arc<Asked>, answered: Answered) {
+        let exchange = Arc::new(RawExchange { took: self.at().saturating_sub(asked.at), asked, answered });
+        if exchange.asked.is_for_a_token() {
             self.tokens.remember(&exchange);
         }
-        let answer = match &exchange.answer {
-            RawAnswer::Response { body, .. } => body.len(),
-            _ => 0,
-        };
-        self.size.fetch_add(exchange.body.len() + answer + 512, Ordering::Relaxed);
-        if let Some(slot) = self.entries().get_mut(index) {
-            *slot = Raw::Exchange(Box::new(exchange));
+        // Of what there was no room for, nothing is kept.
+        if let Some(index) = index
+            && let Some(slot) = self.entries().get_mut(index)
+        {
+            self.size.fetch_add(exchange.size(), Ordering::Relaxed);
+            *slot = Raw::Exchange(exchange);
         }
     }
 
     fn open<B>(&self, peer: Peer, request: &Request<B>, body: &Bytes) -> Open<'_> {
-        let exchange = RawExchange {
-            at: self.at(),
-            took: 0,
-            peer,
-            method: request.method().to_string(),
-            url: request.uri().to_string(),
-            headers: request.headers().clone(),
-            body: body.clone(),
-            answer: RawAnswer::Abandoned,
-        };
-        let index = self.push(Raw::Exchange(Box::new(exchange.clone())));
-        Open { tape: self, exchange: Some(exchange), index }
+        let asked = Arc::new(Asked::new(self.at(), peer, request, body));
+        let index = self.push(Raw::Asked(asked.clone()));
+        Open { tape: self, asked: Some(asked), index }
     }
 
     /// A Kubernetes client that writes on this tape.
@@ -223,12 +237,11 @@ impl Tape {
                 };
                 match answered.await {
                     Ok((parts, body)) => {
-                        let (status, headers) = (parts.status.as_u16(), parts.headers.clone());
-                        open.answered(RawAnswer::Response { status, headers, body: body.clone() });
+                        open.answered(Answered::response(parts.status, &parts.headers, body.clone()));
                         Ok::<_, tower::BoxError>(Response::from_parts(parts, Body::from(body)))
                     }
                     Err(error) => {
-                        open.answered(RawAnswer::Failed { failure: "kubernetes", detail: error.to_string() });
+                        open.answered(Answered::Failed { failure: "kubernetes", detail: error.to_string() });
                         Err(error.into())
                     }
                 }
@@ -243,84 +256,70 @@ impl Tape {
     }
 
     /// Takes what is on the tape, without its secrets.
-    pub(super) fn read(&self, secrets: &mut Secrets, outcome: Outcome) -> (Vec<Exchange>, Vec<Entry>, Outcome) {
+    pub(super) fn read(&self, secrets: &mut Secrets, outcome: Outcome) -> Read {
         let raw = std::mem::take(&mut *self.entries());
         let mut held = std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner));
         held.extend(self.tokens.failures(self.begun));
-        let exchanges = held.iter().chain(raw.iter().filter_map(|raw| match raw {
-            Raw::Exchange(exchange) => Some(&**exchange),
-            _ => None,
-        }));
-        exchanges.for_each(|exchange| exchange.learn(secrets));
-        let entries = raw.iter().map(|raw| match raw {
-            Raw::Exchange(exchange) => Entry::Exchange(exchange.without(secrets)),
-            Raw::Step { at, step } => Entry::Step { at: *at, step: secrets.text(step).into_owned() },
-            Raw::Clock(time) => Entry::Clock { time: time.to_string() },
-        });
-        let entries = entries.collect();
+        let complete = raw.len() < MOST_ENTRIES;
+        let raw: Vec<Raw> = raw.into_iter().map(Raw::or_abandoned).collect();
+        let learn = |secrets: &mut Secrets| {
+            let exchanges = held.iter().chain(raw.iter().filter_map(Raw::exchange));
+            exchanges.for_each(|exchange| exchange.learn(secrets));
+        };
+        let forgot = secrets.forgot();
+        learn(secrets);
+        if secrets.forgot() != forgot {
+            learn(secrets);
+        }
+        let entries = raw.iter().map(|raw| raw.without(secrets)).collect();
+        let held = held.iter().map(|exchange| exchange.without(secrets)).collect();
         let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).take();
         let problem = problem.map(|problem| weir_messages::recording::Problem {
             consequence: super::consequence(problem.consequence).to_owned(),
             message: secrets.text(&problem.message).into_owned(),
             detail: problem.detail.as_deref().map(|detail| secrets.text(detail).into_owned()),
         });
-        (held.iter().map(|exchange| exchange.without(secrets)).collect(), entries, Outcome { problem, ..outcome })
+        Read { held, entries, outcome: Outcome { problem, ..outcome }, complete }
     }
 }
 
-impl RawExchange {
-    fn is_for_a_token(&self) -> bool {
-        self.peer == Peer::Openstack && self.method == "POST" && self.url.ends_with("/auth/tokens")
+/// What was on a tape.
+pub(super) struct Read {
+    pub(super) held: Vec<Exchange<Json>>,
+    pub(super) entries: Vec<Entry<Json>>,
+    pub(super) outcome: Outcome,
+    pub(super) complete: bool,
+}
+
+impl Raw {
+    /// A request that somebody waits for still, when the call is over, is not waited for by the call.
+    fn or_abandoned(self) -> Self {
+        match self {
+            Self::Asked(asked) => {
+                Self::Exchange(Arc::new(RawExchange { asked, took: 0, answered: Answered::Abandoned }))
+            }
+            other => other,
+        }
     }
 
-    /// The token that was got.
-    pub(super) fn token(&self) -> Option<&[u8]> {
-        match &self.answer {
-            RawAnswer::Response { headers, .. } => headers.get("x-subject-token").map(http::HeaderValue::as_bytes),
+    const fn exchange(&self) -> Option<&Arc<RawExchange>> {
+        match self {
+            Self::Exchange(exchange) => Some(exchange),
             _ => None,
         }
     }
 
-    fn learn(&self, secrets: &mut Secrets) {
-        let mut learn = |headers: &HeaderMap, body: &Bytes| {
-            secrets.learn(&self.url, body);
-            for name in ["x-auth-token", "x-subject-token", "authorization"] {
-                for value in headers.get_all(name).iter().filter_map(|value| value.to_str().ok()) {
-                    secrets.add(value.trim_start_matches("Bearer "));
-                }
+    fn without(&self, secrets: &mut Secrets) -> Entry<Json> {
+        let text = |text: &String| secrets.text(text).into_owned();
+        match self {
+            Self::Asked(_) => Entry::Other,
+            Self::Exchange(exchange) => Entry::Exchange(exchange.without(secrets)),
+            Self::Step { at, step } => Entry::Step { at: *at, step: text(step) },
+            Self::Clock(time) => Entry::Clock { time: time.to_string() },
+            Self::Wake { at, object, failure } => {
+                Entry::Wake { at: *at, object: object.clone(), failure: failure.as_ref().map(text) }
             }
-        };
-        learn(&self.headers, &self.body);
-        if let RawAnswer::Response { headers, body, .. } = &self.answer {
-            learn(headers, body);
-        }
-    }
-
-    fn without(&self, secrets: &Secrets) -> Exchange {
-        let headers = |headers: &HeaderMap| -> Vec<(String, String)> {
-            let text = |value: &http::HeaderValue| value.to_str().ok().map(str::to_owned);
-            let kept = headers.iter().filter_map(|(name, value)| {
-                Some((name.as_str().to_owned(), secrets.header(name.as_str(), &text(value)?)?))
-            });
-            kept.collect()
-        };
-        Exchange {
-            at: self.at,
-            took: self.took,
-            peer: self.peer,
-            method: self.method.clone(),
-            url: secrets.url(&self.url),
-            headers: headers(&self.headers),
-            body: secrets.body(&self.url, &self.body),
-            answer: match &self.answer {
-                RawAnswer::Response { status, headers: h, body } => {
-                    Answer::Response { status: *status, headers: headers(h), body: secrets.body(&self.url, body) }
-                }
-                RawAnswer::Failed { failure, detail } => {
-                    Answer::Failed { failure: (*failure).to_owned(), detail: secrets.text(detail).into_owned() }
-                }
-                RawAnswer::Abandoned => Answer::Abandoned,
-            },
+            Self::Stopped { at, by } => Entry::Stopped { at: *at, by: (*by).to_owned() },
         }
     }
 }
@@ -342,12 +341,8 @@ impl Transport for Taped {
             let open = self.tape.open(Peer::Openstack, &request, request.body());
             let answer = self.inner.send(request).await;
             open.answered(match &answer {
-                Ok(response) => RawAnswer::Response {
-                    status: response.status().as_u16(),
-                    headers: response.headers().clone(),
-                    body: response.body().clone(),
-                },
-                Err(error) => RawAnswer::Failed { failure: failure(error), detail: error.to_string() },
+                Ok(response) => Answered::response(response.status(), response.headers(), response.body().clone()),
+                Err(error) => Answered::Failed { failure: failure(error), detail: error.to_string() },
             });
             answer
         })
@@ -356,11 +351,12 @@ impl Transport for Taped {
 
 impl Tape {
     /// A token is used that was got by `exchange`. Unless this call got it itself, it is part of what the call was given.
-    fn hold(&self, exchange: RawExchange) {
+    fn hold(&self, exchange: Arc<RawExchange>) {
         let same = |other: &RawExchange| other.token() == exchange.token();
-        let own = self.entries().iter().any(|raw| matches!(raw, Raw::Exchange(other) if same(other)));
+        let own = self.entries().iter().filter_map(Raw::exchange).any(|other| same(other));
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if !own && !held.iter().any(same) {
+        if !own && !held.iter().any(|other| same(other)) {
+            self.size.fetch_add(512, Ordering::Relaxed);
             held.push(exchange);
         }
     }

@@ -7,10 +7,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::tape::RawExchange;
+use super::exchange::RawExchange;
 
 /// No more are kept; the oldest goes.
 const MOST: usize = 1024;
@@ -19,9 +19,9 @@ const MOST_FAILURES: usize = 16;
 
 #[derive(Default)]
 struct State {
-    by_token: HashMap<u64, RawExchange>,
+    by_token: HashMap<u64, Arc<RawExchange>>,
     order: VecDeque<u64>,
-    failures: VecDeque<(Instant, RawExchange)>,
+    failures: VecDeque<(Instant, Arc<RawExchange>)>,
 }
 
 /// What the process knows of tokens.
@@ -33,7 +33,7 @@ pub(super) struct Tokens {
 
 impl Tokens {
     /// Remembers how a token was got, or was not.
-    pub(super) fn remember(&self, exchange: &RawExchange) {
+    pub(super) fn remember(&self, exchange: &Arc<RawExchange>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(token) = exchange.token() else {
             if state.failures.len() == MOST_FAILURES {
@@ -54,14 +54,14 @@ impl Tokens {
     }
 
     /// How a token was got.
-    pub(super) fn held(&self, token: &[u8]) -> Option<RawExchange> {
+    pub(super) fn held(&self, token: &[u8]) -> Option<Arc<RawExchange>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.by_token.get(&self.hash.hash_one(token)).cloned()
     }
 
     /// Vain attempts since `begun`: calls that run at one time share the outcome of one attempt, and only one of them
     /// has it on its tape.
-    pub(super) fn failures(&self, begun: Instant) -> Vec<RawExchange> {
+    pub(super) fn failures(&self, begun: Instant) -> Vec<Arc<RawExchange>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.failures.iter().filter(|(at, _)| *at >= begun).map(|(_, exchange)| exchange.clone()).collect()
     }

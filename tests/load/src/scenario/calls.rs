@@ -88,7 +88,7 @@ async fn classic(rig: &Rig, population: Population) -> anyhow::Result<Pace> {
 }
 
 /// The rate at which `count` gets to `all`.
-async fn pace(all: usize, mut count: impl AsyncFnMut() -> anyhow::Result<u64>) -> anyhow::Result<f64> {
+pub(super) async fn pace(all: usize, mut count: impl AsyncFnMut() -> anyhow::Result<u64>) -> anyhow::Result<f64> {
     let until = Instant::now() + PATIENCE * 5;
     let mut first = None;
     loop {

@@ -4,6 +4,7 @@ pub mod calls;
 pub mod cold;
 pub mod converge;
 pub mod emulator;
+pub mod recording;
 pub mod recovery;
 pub mod settled;
 

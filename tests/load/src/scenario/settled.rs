@@ -150,7 +150,7 @@ fn latency_figures(many: usize, ours: &Found, theirs: &Found) -> Vec<Figure> {
 }
 
 /// A rig with all servers made and settled, and nobody working.
-async fn settle(population: Population) -> anyhow::Result<Rig> {
+pub(super) async fn settle(population: Population) -> anyhow::Result<Rig> {
     let rig = Rig::with_surroundings(population).await?;
     progress(&format!("making {} servers", population.servers));
     let mut workers = vec![rig.function("watch-publisher", 0, &[]).start()?];

@@ -1,6 +1,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 use super::*;
-use serde_json::json;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use ssh_key::{LineEnding, PrivateKey};
 
 const PASSWORD: &str = "correct-horse-battery";
 const USER_DATA: &str = "#cloud-config\nchpasswd: {list: 'root:staple-42'}\n";
@@ -16,7 +19,7 @@ fn redacted(url: &str, value: &Value) -> Value {
     let bytes = Bytes::from(value.to_string());
     secrets.learn(url, &bytes);
     match secrets.body(url, &bytes) {
-        Some(Body::Json(value)) => value,
+        Some(Body::Json(json)) => serde_json::from_str(json.get()).unwrap(),
         other => panic!("{other:?}"),
     }
 }
@@ -84,7 +87,7 @@ fn nothing_of_a_kubernetes_secret_is_left_but_what_is_none() {
         assert!(text.contains(&STANDARD.encode("default")), "an ID that is none of the secrets stays: {text}");
     }
     let patch = Bytes::from(json!([{"op": "add", "path": "/data/x", "value": "aGVsbG8="}]).to_string());
-    let secrets = Secrets::new(Key::random());
+    let mut secrets = Secrets::new(Key::random());
     let body = secrets.body("/api/v1/namespaces/x/secrets/y", &patch);
     assert!(matches!(body, Some(Body::Omitted { .. })), "{body:?}");
 }
@@ -92,21 +95,12 @@ fn nothing_of_a_kubernetes_secret_is_left_but_what_is_none() {
 /// Proves: R-2
 #[test]
 fn bodies_that_are_not_understood_are_dropped() {
-    let secrets = Secrets::new(Key::random());
-    let body = secrets.body("/", &Bytes::from_static(b"<html>password: hunter2</html>"));
-    assert_eq!(body, Some(Body::Omitted { bytes: 30, why: "not JSON".into() }));
-}
-
-/// Proves: R-2
-#[test]
-fn a_query_and_headers_hold_no_secret() {
     let mut secrets = Secrets::new(Key::random());
-    secrets.add(PASSWORD);
-    let url = secrets.url(&format!("https://c/v3/{PASSWORD}/x?name=a&access_token=abcdef&y={PASSWORD}"));
-    assert!(!url.contains(PASSWORD) && !url.contains("abcdef") && url.contains("name=a"), "{url}");
-    assert!(secrets.header("x-auth-token", "gAAAA").unwrap().starts_with(PLACEHOLDER));
-    for name in ["authorization", "cookie", "set-cookie", "x-unheard-of"] {
-        assert_eq!(secrets.header(name, "x"), None);
+    for text in ["<html>password: hunter2</html>", "grant_type=password&password=hunter2", "password: hunter2"] {
+        match secrets.body("/", &Bytes::from(text)) {
+            Some(Body::Omitted { bytes, why }) => assert_eq!((bytes, why.as_str()), (text.len() as u64, "not JSON")),
+            other => panic!("{other:?}"),
+        }
     }
 }
 
@@ -134,17 +128,4 @@ fn a_secret_that_is_a_part_of_another_leaves_nothing_of_it() {
     secrets.add("abcdefghijklmnop");
     let text = secrets.text("x abcdefghijklmnop y").into_owned();
     assert!(!text.contains("ijklmnop"), "{text}");
-}
-
-proptest::proptest! {
-    #[test]
-    fn no_text_makes_it_fail(text in "(-----BEGIN |PRIVATE KEY-----|-----END |\\{|\"|'|password|:|=|clouds:|\n| |é|[a-zA-Z0-9+/]{0,9}){0,40}") {
-        let mut secrets = Secrets::new(Key([3; 32]));
-        secrets.learn("/api/v1/secrets", &Bytes::from(text.clone()));
-        secrets.learn_text(&text, DEEPEST);
-        let _ = secrets.text(&text);
-        let _ = secrets.url(&text);
-        let _ = secrets.user_data(&text);
-        let _ = secrets.secret(&text);
-    }
 }

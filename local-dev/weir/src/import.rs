@@ -1,0 +1,189 @@
+//! `weir import`: what `weir export` has written, begun from again in the stack that runs.
+//!
+//! Intention: yesterday's objects, and the events that followed, in a scratch stack of one's own, where functions can be stopped,
+//! changed and watched, and nothing that matters is touched.
+//!
+//! Invariants
+//! - Only a stack of `weir up` with openstack-sim is loaded into: nothing is made in anybody's cloud.
+//! - Regions lead to that cloud, with its credential: theirs was not exported, and they must not reach where they did.
+//!
+//! Caveat: passwords, keys and user data are placeholders, and flavors and images that openstack-sim does not have are replaced by
+//! its first.
+
+use crate::checkout::Checkout;
+use crate::record::{Places, Record};
+use crate::{Exit, cluster, complain, queue, say};
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+use weir_api::{Kind, labels};
+use weir_function_runtime::record::past::{Bundle, Event};
+use weir_messages::Cause;
+
+/// How long the cloud may take to tell about itself.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What to load.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// A file that `weir export` wrote
+    file: PathBuf,
+    /// Only the objects, and none of the events
+    #[arg(long)]
+    no_events: bool,
+    /// How many events to publish a second
+    #[arg(long, default_value_t = 50, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pace: u32,
+}
+
+/// Loads a file into the stack that runs.
+pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
+    let bytes = std::fs::read(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?;
+    let bundle = Bundle::read(&bytes).with_context(|| args.file.display().to_string())?;
+    let Some(record) = Record::read(&checkout.record())?.filter(|record| record.is_watched() && record.ready) else {
+        complain!("weir: nothing is running to load it into. `./weir up --no-sample` starts an empty stack");
+        return Ok(Exit::NotThere);
+    };
+    if bundle.objects.is_empty() {
+        bail!("{} holds no objects: `weir export` of this version writes them along", args.file.display());
+    }
+    let cloud = Cloud::of(&record.places).await?;
+    let objects = cloud.fitted(bundle.objects)?;
+    let client = cluster::connect(&record.places.kubeconfig).await?;
+    let manifest: Vec<String> = objects.iter().map(serde_yaml_ng::to_string).collect::<Result<_, _>>()?;
+    let applied = cluster::apply(&client, &manifest.join("---\n")).await?;
+    say!("Applied {} objects; their regions lead to this stack's cloud.", applied.len());
+    if args.no_events || bundle.events.is_empty() {
+        say!("No events are published. `./weir status` shows how the objects stand.");
+        return Ok(Exit::Done);
+    }
+    let Some(queue) = queue::open(checkout, None).await? else { return Ok(Exit::NotThere) };
+    let published = publish(&queue, &bundle.events, args.pace).await;
+    queue.close().await;
+    say!("Published {} events, {} a second. `./weir status` shows how the objects stand.", published?, args.pace);
+    Ok(Exit::Done)
+}
+
+async fn publish(queue: &weir_function_runtime::queue::Queue, events: &[Event], pace: u32) -> anyhow::Result<usize> {
+    let mut pace = tokio::time::interval(Duration::from_secs(1) / pace);
+    for event in events {
+        pace.tick().await;
+        queue.publish(event.work.again(Cause::Replayed, 0), event.lane, None, None).await?;
+    }
+    Ok(events.len())
+}
+
+/// The cloud of the stack, as it tells of itself.
+struct Cloud {
+    endpoint: Value,
+    credential: Value,
+    flavors: Vec<String>,
+    images: Vec<String>,
+}
+
+impl Cloud {
+    async fn of(places: &Places) -> anyhow::Result<Self> {
+        let address = places.openstack.as_deref().context(
+            "the stack that runs is connected to another cloud than openstack-sim; `./weir up --no-sample` without --cloud starts a \
+             scratch stack",
+        )?;
+        let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build()?;
+        let told =
+            http.get(format!("{address}/_sim/bootstrap")).send().await.context("openstack-sim does not answer")?;
+        let told: Value = serde_json::from_slice(&told.error_for_status()?.bytes().await?)?;
+        let ids = |list: &Value| -> Vec<String> {
+            list.as_array().into_iter().flatten().filter_map(|one| Some(one["id"].as_str()?.to_owned())).collect()
+        };
+        Ok(Self {
+            endpoint: told["endpoint"].clone(),
+            credential: told["credential"].clone(),
+            flavors: ids(&told["flavors"]),
+            images: ids(&told["images"]),
+        })
+    }
+
+    /// The objects, made to fit this cloud, with their namespaces and their regions' Secrets before them.
+    fn fitted(&self, objects: Vec<Value>) -> anyhow::Result<Vec<Value>> {
+        let is = |object: &Value, kind: &str| object["kind"] == *kind;
+        let mut secrets = BTreeMap::new();
+        let mut fitted = Vec::with_capacity(objects.len());
+        for mut object in objects.into_iter().filter(|object| !is(object, "Secret")) {
+            unanchor(&mut object);
+            if is(&object, Kind::Region.kubernetes()) {
+                let reference = object["spec"]["openstack"]["serviceAccountSecret"].clone();
+                let text = |field: &str| reference[field].as_str().map(str::to_owned);
+                let place = (text("namespace"), text("name"));
+                let (Some(namespace), Some(name)) = place else { bail!("a Region of the file names no Secret") };
+                object["spec"]["openstack"]["endpoint"] = self.endpoint.clone();
+                secrets.insert((namespace, name), self.credential.clone());
+            }
+            if is(&object, Kind::Server.kubernetes()) {
+                let spec = &mut object["spec"];
+                replace(spec.get_mut("flavorID"), &self.flavors);
+                replace(spec.get_mut("image").and_then(|image| image.get_mut("id")), &self.images);
+            }
+            fitted.push(object);
+        }
+        let secrets = secrets.into_iter().map(|((namespace, name), data)| {
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": namespace, "name": name}, "stringData": data})
+        });
+        let objects: Vec<Value> = secrets.chain(fitted).collect();
+        let namespaces: BTreeSet<&str> =
+            objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str()).collect();
+        let namespaces =
+            namespaces.iter().map(|name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+        Ok(namespaces.collect::<Vec<_>>().into_iter().chain(objects).collect())
+    }
+}
+
+/// Where an object's things were in the other cloud is nothing that holds here; its labels say it again.
+fn unanchor(object: &mut Value) {
+    if let Some(annotations) = object["metadata"].get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.retain(|key, _| !labels::ANCHORS.contains(&key.as_str()));
+    }
+}
+
+fn replace(id: Option<&mut Value>, known: &[String]) {
+    if let (Some(id), Some(first)) = (id, known.first())
+        && !id.as_str().is_some_and(|id| known.iter().any(|known| known == id))
+    {
+        *id = first.clone().into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn objects_of_another_cloud_are_made_to_fit_this_one_and_reach_no_other() {
+        let cloud = Cloud {
+            endpoint: json!("http://here/v3"),
+            credential: json!({"user-id": "u", "password": "p"}),
+            flavors: vec!["f1".into(), "f2".into()],
+            images: vec!["i1".into()],
+        };
+        let meta =
+            |name: &str| json!({"namespace": "ns", "name": name, "annotations": {labels::REGION: "r", "mine": "x"}});
+        let region = json!({"kind": "Region", "metadata": meta("r"), "spec": {"openstack": {"endpoint": "https://there/v3",
+            "serviceAccountSecret": {"namespace": "other", "name": "s"}}}});
+        let server = |flavor: &str| {
+            json!({"kind": "Server", "metadata": meta("a"),
+            "spec": {"flavorID": flavor, "image": {"id": "theirs"}}})
+        };
+        let secret =
+            json!({"kind": "Secret", "metadata": {"namespace": "other", "name": "s"}, "data": {"password": "eA=="}});
+        let fitted = cloud.fitted(vec![secret, region, server("f2"), server("f9")]).unwrap();
+        let kinds: Vec<&str> = fitted.iter().filter_map(|object| object["kind"].as_str()).collect();
+        assert_eq!(kinds, ["Namespace", "Namespace", "Secret", "Region", "Server", "Server"]);
+        assert_eq!(fitted[2]["stringData"]["password"], "p");
+        assert_eq!(fitted[3]["spec"]["openstack"]["endpoint"], "http://here/v3");
+        let ids: Vec<&Value> =
+            fitted[4..].iter().flat_map(|s| [&s["spec"]["flavorID"], &s["spec"]["image"]["id"]]).collect();
+        assert_eq!(ids, ["f2", "i1", "f1", "i1"]);
+        assert_eq!(fitted[3]["metadata"]["annotations"], json!({"mine": "x"}));
+    }
+}

@@ -1,0 +1,309 @@
+//! Recordings for people: a line for a call, and one call from end to end.
+
+use crate::say;
+use crate::screen::{align, clean, span};
+use jiff::Timestamp;
+use std::collections::HashMap;
+use std::time::Duration;
+use weir_api::{Kind, ObjectRef};
+use weir_messages::Recording;
+use weir_messages::recording::{Answer, Body, Entry, Exchange, Peer};
+
+/// Shows an object's calls, a line each.
+pub fn story(object: &ObjectRef, calls: &[Recording]) {
+    say!("{object}");
+    let heading = ["WHEN", "WHY", "READ", "DECIDED", "DID", "OUTCOME", "TOOK", "CALL"].map(str::to_owned).to_vec();
+    let rows: Vec<Vec<String>> = std::iter::once(heading).chain(calls.iter().map(|call| row(call, object))).collect();
+    for line in align(&rows) {
+        say!("{line}");
+    }
+    for gap in gaps(calls) {
+        say!("{gap}");
+    }
+}
+
+/// Where calls may be missing, since processes could not keep all of theirs.
+fn gaps(calls: &[Recording]) -> Vec<String> {
+    let mut lost: HashMap<&str, u64> = HashMap::new();
+    let mut gaps = vec![];
+    for call in calls {
+        let process = call.versions.process.as_str();
+        let before = lost.insert(process, call.lost);
+        let more = call.lost.saturating_sub(before.unwrap_or_default());
+        if more > 0 {
+            gaps.push(format!(
+                "up to {more} calls before {} are missing here: {} could not keep them",
+                when(&call.began),
+                clean(process)
+            ));
+        }
+    }
+    gaps
+}
+
+/// Whether a call is about an object: it is for it, or the monitor's and has changed its status or woken its function.
+pub fn is_about(call: &Recording, object: &ObjectRef) -> bool {
+    call.object() == object || call.entries.iter().any(|entry| concerns(entry, object))
+}
+
+fn concerns(entry: &Entry, object: &ObjectRef) -> bool {
+    match entry {
+        Entry::Step { step, .. } => {
+            step.strip_prefix("show ").is_some_and(|rest| rest.split(':').next() == Some(&object.name))
+        }
+        Entry::Wake { object: woken, .. } => woken == object,
+        Entry::Exchange(exchange) => {
+            exchange.writes() && exchange.url.split(['/', '?']).any(|part| part == object.name)
+        }
+        _ => false,
+    }
+}
+
+/// A call in a line. Of a look of the monitor's only what concerns the object.
+pub fn row(call: &Recording, object: &ObjectRef) -> Vec<String> {
+    let watched = call.object() != object;
+    let mine = |entry: &&Entry| !watched || concerns(entry, object);
+    let (mut steps, mut did) = (vec![], vec![]);
+    for entry in call.entries.iter().filter(mine) {
+        match entry {
+            Entry::Step { step, .. } => steps.push(brief(step, watched)),
+            Entry::Wake { failure, .. } => {
+                did.push(if failure.is_none() { "wake" } else { "wake (failed)" }.to_owned())
+            }
+            Entry::Exchange(exchange) if exchange.writes() => did.push(write(exchange)),
+            _ => {}
+        }
+    }
+    let count = |peer| call.exchanges().filter(|e| e.peer == peer && !e.writes() && !e.authenticates()).count();
+    let nothing = |list: Vec<String>| if list.is_empty() { "nothing".to_owned() } else { clean(&together(list)) };
+    vec![
+        when(&call.began),
+        why(call),
+        format!("{} from Kubernetes, {} from the cloud", count(Peer::Kubernetes), count(Peer::Openstack)),
+        nothing(steps),
+        nothing(did),
+        clean(&outcome(call)),
+        took(call.took),
+        call.id.clone(),
+    ]
+}
+
+/// Why the function ran.
+fn why(call: &Recording) -> String {
+    let trigger = &call.trigger;
+    let of = trigger.work.origin.as_ref().map(|origin| format!(" of {origin}")).unwrap_or_default();
+    let after = match trigger.work.attempt {
+        0 => String::new(),
+        1 => " after 1 failure".to_owned(),
+        many => format!(" after {many} failures"),
+    };
+    let by = if call.object().kind == Kind::ServerMonitor { "monitor: " } else { "" };
+    clean(&format!("{by}{}{of}, {}{after}", trigger.work.cause.token(), trigger.lane))
+}
+
+/// The name of a step without what is in it; all of it, where there is but this one to be told.
+fn brief(step: &str, all: bool) -> String {
+    if all {
+        return step.split_once(": ").map_or(step, |(_, rest)| rest).to_owned();
+    }
+    step.split(|c: char| !(c.is_alphanumeric() || c == '-' || c == ' '))
+        .next()
+        .unwrap_or_default()
+        .trim_end()
+        .to_owned()
+}
+
+/// A write in a word or two.
+fn write(exchange: &Exchange) -> String {
+    let path = exchange.url.split(['?', '#']).next().unwrap_or_default();
+    let failed = match &exchange.answer {
+        Answer::Response { status: 200..300, .. } => String::new(),
+        Answer::Response { status, .. } => format!(" ({status})"),
+        Answer::Failed { failure, .. } => format!(" ({failure})"),
+        Answer::Abandoned => " (no answer)".to_owned(),
+    };
+    if exchange.peer == Peer::Kubernetes && path.ends_with("/status") {
+        return format!("status{failed}");
+    }
+    // Of IDs there are many; what they are of tells more.
+    let is_word =
+        |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b == b'-' || b == b'_');
+    let words: Vec<&str> = path.split('/').filter(is_word).collect();
+    format!(
+        "{} {}{failed}",
+        exchange.method,
+        words[words.len().saturating_sub(if path.ends_with("action") { 2 } else { 1 })..].join("/")
+    )
+}
+
+/// A list of words, those that are repeated once.
+fn together(list: Vec<String>) -> String {
+    let mut out: Vec<(String, usize)> = vec![];
+    for word in list {
+        match out.last_mut() {
+            Some((last, many)) if *last == word => *many += 1,
+            _ => out.push((word, 1)),
+        }
+    }
+    let shown = out.into_iter().map(|(word, many)| if many > 1 { format!("{word} ×{many}") } else { word });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn when(time: &str) -> String {
+    time.parse::<Timestamp>().map_or_else(|_| clean(time), |time| format!("{time:.3}"))
+}
+
+/// A duration, in the unit that calls are measured in.
+fn took(micros: u64) -> String {
+    if micros < 10_000_000 { format!("{} ms", micros / 1000) } else { span(Duration::from_micros(micros)) }
+}
+
+/// How a call ended, in words.
+fn outcome(call: &Recording) -> String {
+    let outcome = &call.outcome;
+    let delay = outcome.delay.map(|ms| format!(", again in {}", span(Duration::from_millis(ms)))).unwrap_or_default();
+    let problem = outcome.problem.as_ref().map(|problem| format!(": {}", problem.message)).unwrap_or_default();
+    format!("{}{delay}{problem}", outcome.verdict)
+}
+
+/// Shows one call, with all it said and heard.
+pub fn open(call: &Recording) {
+    say!("{}, call {}", call.object(), clean(&call.id));
+    say!(
+        "began {}, took {}, weir {} as {}",
+        when(&call.began),
+        took(call.took),
+        clean(&call.versions.weir),
+        clean(&call.versions.process)
+    );
+    say!("why: {}; trace {}", why(call), clean(&call.trigger.traceparent));
+    if !call.held.is_empty() {
+        say!("used {} tokens that the process held already", call.held.len());
+    }
+    for entry in &call.entries {
+        match entry {
+            Entry::Exchange(exchange) => show_exchange(exchange),
+            Entry::Step { at, step } => say!("{:>9}  step  {}", ms(*at), clean(step)),
+            Entry::Wake { at, object, failure } => {
+                let failure = failure.as_ref().map(|why| format!(", which failed: {why}")).unwrap_or_default();
+                say!("{:>9}  wake  {}", ms(*at), clean(&format!("{object}{failure}")));
+            }
+            Entry::Stopped { at, by } => say!("{:>9}  stopped: {}", ms(*at), clean(by)),
+            Entry::Clock { .. } | Entry::Other => {}
+        }
+    }
+    say!("outcome: {}", clean(&outcome(call)));
+    if let Some(detail) = call.outcome.problem.as_ref().and_then(|problem| problem.detail.as_deref()) {
+        say!("for operators: {}", clean(detail));
+    }
+    if !call.complete {
+        say!("something was too large to be kept; the call may not replay");
+    }
+}
+
+fn show_exchange(exchange: &Exchange) {
+    let answer = match &exchange.answer {
+        Answer::Response { status, .. } => status.to_string(),
+        Answer::Failed { failure, detail } => format!("{failure}: {detail}"),
+        Answer::Abandoned => "no answer was waited for".to_owned(),
+    };
+    let line = format!("{} {} -> {answer} in {}", exchange.method, exchange.url, ms(exchange.took));
+    say!("{:>9}  {}", ms(exchange.at), clean(&line));
+    let answered = match &exchange.answer {
+        Answer::Response { body, .. } => body.as_ref(),
+        _ => None,
+    };
+    for (sign, body) in [('>', exchange.body.as_ref()), ('<', answered)] {
+        match body {
+            Some(Body::Json(value)) => say!("           {sign} {}", whole(&value.to_string())),
+            Some(Body::Omitted { bytes, why }) => say!("           {sign} {bytes} bytes, {}", clean(why)),
+            None => {}
+        }
+    }
+}
+
+/// Text from outside in one harmless line, all of it: `--id` is asked for everything.
+fn whole(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn ms(micros: u64) -> String {
+    format!("{}.{} ms", micros / 1000, micros % 1000 / 100)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn call(kind: &str, entries: &Value, lost: u64) -> Recording {
+        serde_json::from_value(json!({
+            "form": 1, "id": "0c1d", "versions": {"weir": "1", "process": "server-7"}, "began": "2026-01-01T00:00:00Z",
+            "took": 41_500, "entries": entries, "lost": lost,
+            "trigger": {"lane": "urgent", "traceparent": "", "work": {"cause": "dependency", "attempt": 2,
+                "object": {"kind": kind, "namespace": "ns", "name": "a"},
+                "origin": {"kind": "network", "namespace": "ns", "name": "n"}}},
+            "outcome": {"verdict": "yielded", "delay": 10_000,
+                "problem": {"consequence": "yield", "message": "Nova is busy"}},
+        }))
+        .unwrap()
+    }
+
+    fn exchange(peer: &str, method: &str, url: &str, status: u16) -> Value {
+        json!({"entry": "exchange", "at": 1, "took": 1, "peer": peer, "method": method, "url": url,
+            "answer": {"response": {"status": status}}})
+    }
+
+    /// Proves: R-5
+    #[test]
+    fn a_line_says_why_a_call_ran_what_it_read_decided_and_did_and_how_long_it_took() {
+        let entries = json!([
+            exchange("kubernetes", "GET", "/apis/g/v1/namespaces/ns/servers/a", 200),
+            exchange("openstack", "POST", "http://c/identity/v3/auth/tokens", 201),
+            exchange("openstack", "GET", "http://c/compute/v2.1/servers/detail?name=a", 200),
+            {"entry": "step", "at": 2, "step": "rebuild: Submit { image: x }"},
+            exchange("openstack", "POST", "http://c/compute/v2.1/servers/1f/action", 409),
+            exchange("kubernetes", "PATCH", "/apis/g/v1/namespaces/ns/servers/a/status?fieldManager=weir", 200),
+            exchange("kubernetes", "PATCH", "/apis/g/v1/namespaces/ns/servers/a/status?fieldManager=weir", 200),
+        ]);
+        let call = call("server", &entries, 0);
+        assert_eq!(
+            row(&call, call.object()),
+            [
+                "2026-01-01T00:00:00.000Z",
+                "dependency of network/ns/n, urgent after 2 failures",
+                "1 from Kubernetes, 1 from the cloud",
+                "rebuild",
+                "POST servers/action (409), status ×2",
+                "yielded, again in 10.0 s: Nova is busy",
+                "41 ms",
+                "0c1d",
+            ]
+        );
+    }
+
+    /// Proves: R-5
+    #[test]
+    fn a_look_of_the_monitor_shows_in_the_story_of_each_server_that_it_changed_and_of_no_other() {
+        let entries = json!([
+            {"entry": "step", "at": 2, "step": "show a: Healthy Healthy, Active Running"},
+            exchange("kubernetes", "PATCH", "/apis/g/v1/namespaces/ns/servers/a/status", 200),
+            {"entry": "step", "at": 2, "step": "show b: Healthy Errored"},
+            {"entry": "wake", "at": 3, "object": {"kind": "server", "namespace": "ns", "name": "b"}},
+            exchange("kubernetes", "PATCH", "/apis/g/v1/namespaces/ns/servers/b/status", 200),
+        ]);
+        let look = call("server-monitor", &entries, 0);
+        let server = |name: &str| ObjectRef::new(Kind::Server, "ns", name);
+        assert_eq!(row(&look, &server("a"))[3..5], ["Healthy Healthy, Active Running", "status"]);
+        assert_eq!(row(&look, &server("b"))[3..5], ["Healthy Errored", "wake, status"]);
+        assert!(is_about(&look, &server("a")) && !is_about(&look, &server("c")));
+    }
+
+    #[test]
+    fn what_a_process_could_not_keep_is_told_where_it_is_missing() {
+        let calls = [0, 0, 3, 3].map(|lost| call("server", &json!([]), lost));
+        let gaps = gaps(&calls);
+        assert!(gaps.len() == 1 && gaps[0].contains("up to 3 calls") && gaps[0].contains("server-7"), "{gaps:?}");
+    }
+}

@@ -1,0 +1,141 @@
+//! What happened in one stack, seen, run again, and begun from in another: `weir trace`, `replay`, `export` and `import`, as a
+//! newcomer types them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Longer than anything here takes, even on a machine that is busy building.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A place for one stack. Ends the stack when it is dropped.
+struct Home(TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(PathBuf::from(env!("CARGO_BIN_EXE_weir")));
+        command.args(args).env("WEIR_HOME", self.0.path()).stdin(Stdio::null());
+        for variable in ["WEIR_NATS_SERVER", "WEIR_NATS_URL"] {
+            command.env_remove(variable);
+        }
+        command.output().unwrap()
+    }
+
+    /// Runs a command that must end so, and returns what it printed.
+    fn said(&self, args: &[&str], code: i32) -> String {
+        let output = self.run(args);
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "weir {}\n{text}", args.join(" "));
+        text
+    }
+
+    fn ok(&self, args: &[&str]) -> String {
+        self.said(args, 0)
+    }
+
+    fn eventually(&self, what: &str, holds: impl Fn(&Value) -> bool) {
+        let began = Instant::now();
+        loop {
+            let status: Value = serde_json::from_slice(&self.run(&["status", "--json"]).stdout).unwrap_or_default();
+            if holds(&status["objects"]) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "never: {what}\n{status:#}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = self.run(&["down"]);
+    }
+}
+
+fn all_available(objects: &Value) -> bool {
+    objects.as_array().is_some_and(|all| all.len() == 5 && all.iter().all(|object| object["available"] == true))
+}
+
+/// Cells of a table, by two blanks or more between them.
+fn cells(line: &str) -> Vec<&str> {
+    line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
+}
+
+/// Proves
+#[test]
+fn a_call_of_one_stack_is_traced_and_run_again_and_its_objects_come_about_in_another() {
+    let home = Home::new();
+    home.ok(&["up", "--detach"]);
+    home.eventually("the sample is available", all_available);
+    // By what people call it; and by a kind as kubectl takes it.
+    let trace = home.ok(&["trace", "servers/default/demo-server"]);
+    let lines: Vec<&str> = trace.lines().collect();
+    assert_eq!(cells(lines[1]), ["WHEN", "WHY", "READ", "DECIDED", "DID", "OUTCOME", "TOOK", "CALL"]);
+    let made = lines.iter().find(|line| line.contains("create server") || line.contains("create-server"));
+    let made = cells(made.unwrap_or_else(|| panic!("no call has made the server:\n{trace}")));
+    assert_eq!(made.len(), 8, "{trace}");
+    assert!(made[1].contains("urgent") || made[1].contains("routine"), "why: {trace}");
+    assert!(made[2].contains("from Kubernetes") && made[2].contains("from the cloud"), "read: {trace}");
+    assert!(made[4].contains("POST servers") && made[4].contains("status"), "did: {trace}");
+    assert!(made[6].ends_with(" ms") || made[6].ends_with(" s"), "how long: {trace}");
+    let call = made[7];
+
+    let story = home.ok(&["trace", "--id", call]);
+    assert!(story.contains("step  ") && story.contains("-> 202") && story.contains("outcome: "), "{story}");
+    let replay = home.ok(&["replay", "call", call]);
+    assert!(replay.contains("The same decision, to the byte."), "{replay}");
+    let until = home.ok(&["replay", "call", call, "--until", "create"]);
+    assert!(until.contains("stopped here"), "{until}");
+
+    // Of what is not there, it is told what is.
+    let none = home.said(&["trace", "server/default/nobody"], 1);
+    assert!(none.contains("There are some for: server/default/"), "{none}");
+    let dry = home.ok(&["replay", "events", "--kind", "server", "--dry-run"]);
+    assert!(dry.contains("server/default/") && dry.contains("nothing was published"), "{dry}");
+
+    let file = home.0.path().join("yesterday.json");
+    let file = file.to_str().unwrap();
+    let written = home.ok(&["export", "--all", "--output", file]);
+    assert!(written.contains("calls") && written.contains("objects"), "{written}");
+    home.ok(&["down"]);
+    let again = home.ok(&["replay", "file", file]);
+    assert!(again.contains("0 of them are decided otherwise now"), "{again}");
+    assert_eq!(secrets(Path::new(file)), 0);
+
+    let scratch = Home::new();
+    scratch.said(&["import", file], 3);
+    scratch.ok(&["up", "--detach", "--no-sample"]);
+    let imported = scratch.ok(&["import", file]);
+    assert!(imported.contains("Applied ") && imported.contains("Published "), "{imported}");
+    scratch.eventually("all is available in the other stack", all_available);
+    let trace = scratch.ok(&["trace", "server/default/demo-server"]);
+    assert!(trace.contains("POST servers"), "{trace}");
+}
+
+/// How many passwords are in an exported file that are none of its placeholders.
+fn secrets(file: &Path) -> usize {
+    fn look(value: &Value) -> usize {
+        match value {
+            Value::Object(map) => map
+                .iter()
+                .map(|(name, value)| match value {
+                    Value::String(text) if name == "password" => {
+                        usize::from(!text.starts_with("redacted-") && !text.starts_with("cmVkYWN0ZWQt"))
+                    }
+                    other => look(other),
+                })
+                .sum(),
+            Value::Array(items) => items.iter().map(look).sum(),
+            _ => 0,
+        }
+    }
+    look(&serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap())
+}

@@ -1,0 +1,144 @@
+//! A request and its answer as they were, and what is recorded of them.
+//!
+//! Taking them down costs a call next to nothing: what was sent and what came back is shared, not copied. All else is done when
+//! the call is over, behind its back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
+use weir_messages::recording::{Answer, Exchange, Peer};
+
+use super::redact::{Json, Secrets};
+
+/// Headers that are secrets.
+const SECRET: [&str; 6] =
+    ["x-auth-token", "x-subject-token", "x-service-token", "authorization", "cookie", "set-cookie"];
+
+/// Headers, those aside that nobody asks for later.
+type Headers = Vec<(HeaderName, HeaderValue)>;
+
+fn headers(all: &HeaderMap) -> Headers {
+    let wanted = |name: &HeaderName| SECRET.contains(&name.as_str()) || Secrets::keeps_header(name.as_str());
+    all.iter().filter(|(name, _)| wanted(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// A request.
+pub(super) struct Asked {
+    /// In microseconds since the call began.
+    pub(super) at: u64,
+    pub(super) peer: Peer,
+    method: Method,
+    uri: Uri,
+    headers: Headers,
+    pub(super) body: Bytes,
+}
+
+impl Asked {
+    pub(super) fn new<B>(at: u64, peer: Peer, request: &Request<B>, body: &Bytes) -> Self {
+        Self {
+            at,
+            peer,
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            headers: headers(request.headers()),
+            body: body.clone(),
+        }
+    }
+
+    pub(super) fn is_for_a_token(&self) -> bool {
+        self.peer == Peer::Openstack && self.method == Method::POST && self.uri.path().ends_with("/auth/tokens")
+    }
+}
+
+/// What came back.
+pub(super) enum Answered {
+    Response { status: u16, headers: Headers, body: Bytes },
+    Failed { failure: &'static str, detail: String },
+    Abandoned,
+}
+
+impl Answered {
+    pub(super) fn response(status: http::StatusCode, all: &HeaderMap, body: Bytes) -> Self {
+        Self::Response { status: status.as_u16(), headers: headers(all), body }
+    }
+}
+
+/// A request and its answer.
+pub(super) struct RawExchange {
+    pub(super) asked: Arc<Asked>,
+    /// In microseconds.
+    pub(super) took: u64,
+    pub(super) answered: Answered,
+}
+
+impl RawExchange {
+    /// The token that was got.
+    pub(super) fn token(&self) -> Option<&[u8]> {
+        match &self.answered {
+            Answered::Response { headers, .. } => {
+                headers.iter().find(|(name, _)| name == "x-subject-token").map(|(_, value)| value.as_bytes())
+            }
+            _ => None,
+        }
+    }
+
+    /// How much memory it takes, about, in bytes.
+    pub(super) fn size(&self) -> usize {
+        let answer = match &self.answered {
+            Answered::Response { body, .. } => body.len(),
+            _ => 0,
+        };
+        self.asked.body.len() + answer + 512
+    }
+
+    /// Lets `secrets` know of those that are in it.
+    pub(super) fn learn(&self, secrets: &mut Secrets) {
+        let url = self.asked.uri.to_string();
+        let mut learn = |headers: &Headers, body: &Bytes| {
+            secrets.learn(&url, body);
+            for (name, value) in headers {
+                if SECRET.contains(&name.as_str())
+                    && let Ok(value) = value.to_str()
+                {
+                    // Behind the name of a scheme.
+                    secrets.add(value.trim_start_matches("Bearer ").trim_start_matches("Basic "));
+                }
+            }
+        };
+        learn(&self.asked.headers, &self.asked.body);
+        if let Answered::Response { headers, body, .. } = &self.answered {
+            learn(headers, body);
+        }
+    }
+
+    /// What is recorded of it.
+    pub(super) fn without(&self, secrets: &mut Secrets) -> Exchange<Json> {
+        let asked = &*self.asked;
+        let url = asked.uri.to_string();
+        let headers = |secrets: &Secrets, headers: &Headers| {
+            let kept = headers.iter().filter_map(|(name, value)| {
+                Some((name.as_str().to_owned(), secrets.header(name.as_str(), value.to_str().ok()?)?))
+            });
+            kept.collect()
+        };
+        Exchange {
+            at: asked.at,
+            took: self.took,
+            peer: asked.peer,
+            method: asked.method.to_string(),
+            url: secrets.url(&url),
+            headers: headers(secrets, &asked.headers),
+            body: secrets.body(&url, &asked.body),
+            answer: match &self.answered {
+                Answered::Response { status, headers: all, body } => {
+                    Answer::Response { status: *status, headers: headers(secrets, all), body: secrets.body(&url, body) }
+                }
+                Answered::Failed { failure, detail } => {
+                    Answer::Failed { failure: (*failure).to_owned(), detail: secrets.text(detail).into_owned() }
+                }
+                Answered::Abandoned => Answer::Abandoned,
+            },
+        }
+    }
+}

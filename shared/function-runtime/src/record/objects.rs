@@ -1,0 +1,79 @@
+//! The objects that recorded calls have read, as somebody would write them to make them again.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use weir_api::Kind;
+use weir_messages::Recording;
+use weir_messages::recording::{Answer, Body, Exchange, Peer};
+
+/// What of an object's metadata is its owner's to write.
+const METADATA: [&str; 4] = ["name", "namespace", "labels", "annotations"];
+/// Kinds besides [`Kind::ALL`] that people write. What functions write for each other is made anew by them.
+const OTHERS: [&str; 2] = ["Secret", "SSHCertificateAuthority"];
+
+/// The objects, each as it was last read, those first that others refer to. Without their secrets, as the recordings are.
+pub(super) fn of(recordings: &[Recording]) -> Vec<Value> {
+    let mut calls: Vec<&Recording> = recordings.iter().collect();
+    calls.sort_by_key(|call| &call.began);
+    let mut last = BTreeMap::new();
+    for exchange in calls.into_iter().flat_map(Recording::exchanges) {
+        for object in read(exchange) {
+            let Some(rank) = rank(&object) else { continue };
+            let name = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+            let key = (rank, name("namespace"), name("name"));
+            if object["metadata"].get("deletionTimestamp").is_some() {
+                last.remove(&key);
+            } else if let Some(object) = written(&object) {
+                last.insert(key, object);
+            }
+        }
+    }
+    last.into_values().collect()
+}
+
+/// The objects in an answer of the Kubernetes API.
+fn read(exchange: &Exchange) -> Vec<Value> {
+    let Answer::Response { status: 200..300, body: Some(Body::Json(body)), .. } = &exchange.answer else {
+        return vec![];
+    };
+    if exchange.peer != Peer::Kubernetes {
+        return vec![];
+    }
+    let Some(items) = body.get("items").and_then(Value::as_array) else { return vec![body.clone()] };
+    // Those of a list do not say what they are.
+    let kind = body["kind"].as_str().and_then(|kind| kind.strip_suffix("List"));
+    let typed = |item: &Value| {
+        let mut item = item.clone();
+        if let (Some(kind), Some(map)) = (kind, item.as_object_mut()) {
+            map.entry("kind").or_insert_with(|| kind.into());
+            map.entry("apiVersion").or_insert_with(|| body["apiVersion"].clone());
+        }
+        item
+    };
+    items.iter().map(typed).collect()
+}
+
+/// Where an object comes in the order in which they depend on each other; `None` if nobody writes such.
+fn rank(object: &Value) -> Option<usize> {
+    let kind = object["kind"].as_str()?;
+    let other = OTHERS.iter().position(|other| *other == kind);
+    other.or_else(|| Kind::ALL.iter().position(|known| known.kubernetes() == kind).map(|at| at + OTHERS.len()))
+}
+
+/// The object as its owner would write it.
+fn written(object: &Value) -> Option<Value> {
+    let kept = |name: &&str| Some(((*name).to_owned(), object["metadata"].get(*name)?.clone()));
+    let mut metadata: Map<String, Value> = METADATA.iter().filter_map(|name| kept(name)).collect();
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+    let mut written =
+        json!({ "apiVersion": object.get("apiVersion")?, "kind": object.get("kind")?, "metadata": metadata });
+    for part in ["type", "data", "spec"] {
+        if let Some(value) = object.get(part) {
+            written[part] = value.clone();
+        }
+    }
+    Some(written)
+}

@@ -1,0 +1,148 @@
+//! Values in free text that are secrets by the name before them: `'password': 'x'`, `token=x`, `X-Auth-Token: x`, and a line of YAML.
+//!
+//! Error messages like to quote the request that they refuse, and user data is full of such lines. Nobody can say for sure where
+//! such a value ends; rather too much is taken than too little.
+
+use std::ops::Range;
+
+use super::names::{Field, field};
+
+/// The places of the values, in order, none of them empty.
+pub(super) fn values(text: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let mut next = 0;
+    while let Some(at) = text[next..].find([':', '=']).map(|at| next + at) {
+        next = at + 1;
+        let before = text[..at].trim_end_matches([' ', '"', '\'', '\\', '`']);
+        let name_at = before
+            .rfind(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.')))
+            .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+        if field(&before[name_at..]) == Field::Plain {
+            continue;
+        }
+        if let Some(value) = value(text, name_at, at)
+            && !matches!(&text[value.clone()], "" | "null" | "None" | "true" | "false" | "True" | "False")
+        {
+            next = value.end;
+            found.push(value);
+        }
+    }
+    found
+}
+
+/// The value behind the colon or equals sign at `at`, of a name that begins at `name_at`.
+fn value(text: &str, name_at: usize, at: usize) -> Option<Range<usize>> {
+    let rest = &text[at + 1..];
+    let blank = |c: char| c == ' ' || c == '\t';
+    let mut from = at + 1 + (rest.len() - rest.trim_start_matches(blank).len());
+    // Python writes u'…' and b'…'.
+    let quoted =
+        text[from..].trim_start_matches('\\').strip_prefix(['u', 'b']).filter(|rest| rest.starts_with(['\'', '"']));
+    if let Some(quoted) = quoted {
+        from = text.len() - quoted.len();
+    }
+    let escapes = text[from..].bytes().take_while(|b| *b == b'\\').count();
+    if let Some(quote) = text[from + escapes..].chars().next().filter(|c| matches!(c, '\'' | '"')) {
+        let open = from + escapes + 1;
+        return Some(open..close(text, open, quote, escapes));
+    }
+    let rest = &text[from..];
+    let word = || {
+        let end = rest.find(|c: char| c.is_whitespace() || "&;,\"'<>)}]\\".contains(c)).unwrap_or(rest.len());
+        from..from + end
+    };
+    if text.as_bytes()[at] == b'=' {
+        return Some(word());
+    }
+    if rest.starts_with(['{', '[']) {
+        // What is in there has names of its own.
+        return None;
+    }
+    let line_at = text[..name_at].rfind('\n').map_or(0, |at| at + 1);
+    let indent = text[line_at..name_at].trim_end_matches(['"', '\'']);
+    if !indent.chars().all(|c| c == ' ' || c == '\t' || c == '-' || c == '>') {
+        // In the middle of a sentence: a word, if it is none of a language.
+        let word = word();
+        let odd = text[word.clone()].bytes().any(|b| !b.is_ascii_alphabetic() && b != b'.');
+        return (odd && word.len() >= super::known::SHORTEST).then_some(word);
+    }
+    let line_end = rest.find('\n').map_or(text.len(), |end| from + end);
+    let line = text[from..line_end].trim_end();
+    if matches!(line.trim_end_matches(['-', '+', '1', '2', '4']), "|" | ">") {
+        return Some(from..block_end(text, line_end, indent.len()));
+    }
+    Some(from..from + line.len())
+}
+
+/// Where a quoted text ends that begins at `open`, behind a quote with so many backslashes before it: at the next such.
+fn close(text: &str, open: usize, quote: char, escapes: usize) -> usize {
+    let mut slashes = 0;
+    for (at, c) in text[open..].char_indices() {
+        match c {
+            '\\' => slashes += 1,
+            // With more backslashes it is a part of the text; with fewer, what it was in has ended.
+            c if c == quote && slashes <= escapes => return open + at - slashes,
+            _ => slashes = 0,
+        }
+        if c == quote {
+            slashes = 0;
+        }
+    }
+    text.len()
+}
+
+/// Where a block of YAML ends whose first line ends at `line_end`: before the next line that is not indented further.
+fn block_end(text: &str, line_end: usize, indent: usize) -> usize {
+    let mut end = line_end;
+    while end < text.len() {
+        let from = end + 1;
+        let until = text[from.min(text.len())..].find('\n').map_or(text.len(), |at| from + at);
+        let line = &text[from.min(text.len())..until];
+        let spaces = line.len() - line.trim_start_matches(' ').len();
+        if !line.trim().is_empty() && spaces <= indent {
+            break;
+        }
+        end = until;
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without(text: &str) -> String {
+        let mut out = text.to_owned();
+        for value in values(text).into_iter().rev() {
+            out.replace_range(value, "*");
+        }
+        out
+    }
+
+    /// Proves: R-2
+    #[test]
+    fn values_end_where_their_quotes_lines_or_words_do() {
+        for (text, expected) in [
+            (
+                r"Invalid: {'name': 'x', 'password': 'hunter2 it', 'y': 1}",
+                r"Invalid: {'name': 'x', 'password': '*', 'y': 1}",
+            ),
+            (r#"{"password": "a\"b", "z": "c"}"#, r#"{"password": "*", "z": "c"}"#),
+            (r#"in a string {\"secret\": \"hunter\\\"2\", \"z\": 1}"#, r#"in a string {\"secret\": \"*\", \"z\": 1}"#),
+            ("adminPass=u'hunter2'", "adminPass=u'*'"),
+            (r#"{"password": "open"#, r#"{"password": "*"#),
+            ("grant_type=password&password=hunter2&x=1", "grant_type=password&password=*&x=1"),
+            ("the password is too short; a token: none", "the password is too short; a token: none"),
+            ("refused, X-Auth-Token: gAAAA1_-x, again", "refused, X-Auth-Token: *, again"),
+            ("Authorization: Basic bWU6aA==\nAccept: */*", "Authorization: *\nAccept: */*"),
+            ("a:\n  - password: correct horse\n    x: 1", "a:\n  - password: *\n    x: 1"),
+            ("password: |\n  one\n  two\nuser: me", "password: *\nuser: me"),
+            ("password: |\n  one\n\n  two", "password: *"),
+            ("token: {id: x}", "token: {id: x}"),
+            ("password:", "password:"),
+            ("é'password'=é", "é'password'=*"),
+        ] {
+            assert_eq!(without(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The first pass: what is a secret, by where it stands.
+
+use std::borrow::Cow;
+
+use super::encoded::{Inside, document, inside, percent_decoded, percents, words};
+use super::keys::PRIVATE;
+use super::known::Sort;
+use super::names::{Field, field, is_plain_inside, is_plain_value};
+use super::node::Node;
+use super::replace::passwords;
+use super::{Secrets, fields, is_kubernetes_secret};
+
+impl Secrets {
+    pub(super) fn learn_json(&mut self, value: &Node<'_>, depth: usize) {
+        match value {
+            Node::Map(members) => {
+                let kubernetes = is_kubernetes_secret(value);
+                for (name, value) in members {
+                    match value {
+                        Node::Map(data) if kubernetes && matches!(&**name, "data" | "stringData") => {
+                            self.learn_data(data, name == "data");
+                        }
+                        _ => self.learn_member(name, value, depth),
+                    }
+                }
+            }
+            Node::List(items) => items.iter().for_each(|item| self.learn_json(item, depth)),
+            Node::Text(text) => self.learn_text(text, depth),
+            _ => {}
+        }
+    }
+
+    fn learn_member(&mut self, name: &str, value: &Node<'_>, depth: usize) {
+        match (value, field(name)) {
+            (Node::Text(text), Field::Secret) => self.learn_secret(text),
+            (Node::Text(text), Field::UserData) => self.learn_user_data(text),
+            (Node::Text(text), Field::Plain) => self.learn_text(text, depth),
+            (Node::List(items), Field::Secret | Field::UserData) => {
+                items.iter().for_each(|item| self.learn_member(name, item, depth));
+            }
+            (Node::Map(members), Field::Secret | Field::UserData) => {
+                for (member, value) in members {
+                    let its_own = is_plain_inside(name, member) || field(member) != Field::Plain;
+                    self.learn_member(if its_own { member } else { name }, value, depth);
+                }
+            }
+            (other, _) => self.learn_json(other, depth),
+        }
+    }
+
+    fn learn_data(&mut self, data: &[(Cow<'_, str>, Node<'_>)], encoded: bool) {
+        for (key, value) in data {
+            let Some(text) = value.as_text() else { continue };
+            let plain = if encoded { plain_text(text) } else { Some(text.to_owned()) };
+            match plain {
+                Some(plain) if is_plain_value(key, plain.trim()) => {}
+                Some(plain) => self.learn_secret(&plain),
+                None => self.add(text),
+            }
+        }
+    }
+
+    /// A secret as it stands, in base64 perhaps.
+    fn learn_secret(&mut self, text: &str) {
+        match inside(text) {
+            Some(Inside::Text(key)) if key.contains(PRIVATE) => self.learn_keys(&key),
+            _ if text.contains(PRIVATE) => self.learn_keys(text),
+            _ => self.add(text),
+        }
+    }
+
+    /// User data may be repeated elsewhere, in an error or a log, as it was given or as it is.
+    fn learn_user_data(&mut self, text: &str) {
+        self.remember(text, Sort::Data);
+        if let Some(plain) = plain_text(text) {
+            self.remember(&plain, Sort::Data);
+        }
+    }
+
+    fn learn_text(&mut self, text: &str, depth: usize) {
+        let Some(depth) = depth.checked_sub(1).filter(|_| text.len() >= super::SHORTEST) else { return };
+        match inside(text) {
+            Some(Inside::Text(inner)) => return self.learn_text(&inner, depth),
+            Some(Inside::Compressed) => return,
+            None => {}
+        }
+        if let Some(document) = document(text) {
+            return self.learn_json(&document.value, depth);
+        }
+        if text.contains(PRIVATE) {
+            self.learn_keys(text);
+        }
+        for value in fields::values(text).into_iter().chain(passwords(text)) {
+            self.learn_secret(&text[value.clone()]);
+            // In a form or a URL it is written otherwise than it is.
+            let said = text[value.clone()].replace('+', " ");
+            let said = percent_decoded(&said).unwrap_or(said);
+            if said != text[value] {
+                self.learn_secret(&said);
+            }
+        }
+        if text.contains('%') {
+            for (_, said) in percents(text) {
+                self.learn_text(&said, depth);
+            }
+        }
+        for (_, inner) in words(text) {
+            if let Inside::Text(inner) = inner {
+                self.learn_text(&inner, depth);
+            }
+        }
+    }
+}
+
+/// What base64 says, if it is a text.
+pub(super) fn plain_text(text: &str) -> Option<String> {
+    use base64::Engine as _;
+    let bytes = base64::engine::general_purpose::STANDARD.decode(text.trim()).ok()?;
+    String::from_utf8(bytes).ok()
+}

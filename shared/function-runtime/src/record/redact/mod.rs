@@ -1,0 +1,245 @@
+//! Takes the secrets out of a recording, before it leaves the process.
+//!
+//! In two passes over all of a call: [`Secrets::learn`] gathers what is a secret by where it stands (a field's name, a
+//! header, a Kubernetes Secret, a private key in any text); then [`Secrets::body`], [`Secrets::url`] and [`Secrets::text`] replace
+//! it wherever else it stands: inside other texts, JSON in strings, base64, URLs, and whole documents such as `clouds.yaml`.
+//!
+//! The rooms: `names` knows which names tell of a secret, `known` finds all known secrets in a text at once, `fields` finds values
+//! behind such names in free text, `encoded` looks into base64 and percent signs, `keys` and `user_data` make what stands in for
+//! those, `learn` and `replace` are the two passes, and `seen` spares doing again what was done for the last call.
+//!
+//! Invariants
+//! - A placeholder is a keyed hash of its secret; the key is random and never leaves the process.
+//! - A call can run again on what is left. So a placeholder has the shape of what it stands for: base64 stays base64, user
+//!   data begins as it began, a private key is a key of our own making, whose public half replaces the real one everywhere.
+//! - What cannot be understood is not passed on: a body that is no JSON (a form, a page of HTML), compressed data, and documents
+//!   nested deeper than anybody nests them.
+//! - What one call has taught is a secret for those that follow.
+//!
+//! Caveat: a secret of fewer than [`SHORTEST`] bytes is replaced where it stands and not searched for elsewhere: it would
+//! tear ordinary words apart.
+
+mod encoded;
+mod fields;
+mod keys;
+mod known;
+mod learn;
+mod names;
+mod node;
+mod replace;
+mod seen;
+mod user_data;
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use weir_messages::recording::{Body, PLACEHOLDER};
+
+pub use known::SHORTEST;
+use known::{Known, Sort};
+use names::{Field, field};
+use node::Node;
+use seen::Seen;
+
+/// How deep documents inside documents are looked into.
+const DEEPEST: usize = 6;
+/// A longer body is not recorded, in bytes.
+const LONGEST_BODY: usize = 512 * 1024;
+
+/// Why a body is not recorded that is longer than that.
+pub const TOO_LARGE: &str = "too large";
+
+/// JSON that was written once, and is carried as it is.
+pub type Json = Box<RawValue>;
+
+/// What makes placeholders of secrets: random, and never shown.
+#[derive(Clone)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// A new one.
+    pub fn random() -> Self {
+        Self(rand::random())
+    }
+
+    fn hash(&self, secret: &[u8]) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        hash.update(self.0);
+        hash.update(secret);
+        hash.update(self.0);
+        hash.finalize().into()
+    }
+
+    /// What stands for `secret`. A placeholder stands for itself: what is replayed is recorded again.
+    pub fn placeholder(&self, secret: &str) -> String {
+        if is_placeholder(secret) {
+            return secret.to_owned();
+        }
+        let hash = self.hash(secret.as_bytes());
+        hash[..8].iter().fold(PLACEHOLDER.to_owned(), |text, byte| format!("{text}{byte:02x}"))
+    }
+}
+
+/// Whether the value of a field differs from run to run, or cannot be told from what stands for it: it holds a secret.
+pub(super) fn is_random(name: &str) -> bool {
+    field(name) != Field::Plain
+}
+
+/// Whether `text` is a placeholder and nothing more.
+pub fn is_placeholder(text: &str) -> bool {
+    text.strip_prefix(PLACEHOLDER).is_some_and(|hash| hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// The secrets that are known, and what stands for each.
+pub struct Secrets {
+    key: Key,
+    known: Known,
+    seen: Seen,
+}
+
+impl Secrets {
+    /// None known yet.
+    pub fn new(key: Key) -> Self {
+        Self { key, known: Known::default(), seen: Seen::default() }
+    }
+
+    /// Remembers a secret, to be found wherever it stands.
+    pub fn add(&mut self, secret: &str) {
+        self.remember(secret, Sort::Word);
+    }
+
+    /// Grows each time that so many were known that all were forgotten: what was learnt just before may have to be learnt again.
+    pub fn forgot(&self) -> u64 {
+        self.known.forgot()
+    }
+
+    fn remember(&mut self, secret: &str, sort: Sort) {
+        let secret = secret.trim();
+        let ordinary = matches!(secret, "password" | "secret" | "default");
+        if secret.len() >= SHORTEST && !ordinary && !is_placeholder(secret) && self.known.get(secret).is_none() {
+            let by = self.key.placeholder(secret);
+            self.known.add(secret, &by, sort);
+        }
+    }
+
+    /// Remembers all secrets of a JSON body that was sent to, or came from, `url`.
+    pub fn learn(&mut self, url: &str, body: &Bytes) {
+        let about_secrets = is_about_secrets(url);
+        if body.len() > LONGEST_BODY || self.seen.has(about_secrets, body, self.known.forgot()) {
+            return;
+        }
+        if let Ok(mut value) = serde_json::from_slice::<Node<'_>>(body) {
+            mark(about_secrets, &mut value);
+            self.learn_json(&value, DEEPEST);
+        }
+    }
+
+    /// A body, sent to or come from `url`, that is fit to be recorded.
+    pub fn body(&mut self, url: &str, body: &Bytes) -> Option<Body<Json>> {
+        if body.is_empty() {
+            return None;
+        }
+        let omitted = |why: &str| Some(Body::Omitted { bytes: body.len() as u64, why: why.to_owned() });
+        if body.len() > LONGEST_BODY {
+            return omitted(TOO_LARGE);
+        }
+        let about_secrets = is_about_secrets(url);
+        if let Some(json) = self.seen.get(about_secrets, body, &self.known) {
+            return Some(Body::Json(json));
+        }
+        let Ok(text) = std::str::from_utf8(body) else { return omitted("not JSON") };
+        match serde_json::from_str::<Node<'_>>(text) {
+            Ok(Node::List(_)) if about_secrets => omitted("a patch of a Secret"),
+            Ok(mut value) => {
+                mark(about_secrets, &mut value);
+                self.json(&mut value, text);
+                let Ok(json) = serde_json::value::to_raw_value(&value) else { return omitted("not JSON") };
+                self.seen.keep(about_secrets, body, &json, &self.known);
+                Some(Body::Json(json))
+            }
+            Err(_) => omitted("not JSON"),
+        }
+    }
+
+    /// Whether a header says something that a recording needs.
+    pub fn keeps_header(name: &str) -> bool {
+        matches!(
+            name,
+            "x-auth-token"
+                | "x-subject-token"
+                | "accept"
+                | "content-type"
+                | "openstack-api-version"
+                | "x-openstack-request-id"
+                | "x-openstack-nova-api-version"
+                | "x-openstack-ironic-api-version"
+                | "location"
+                | "link"
+                | "retry-after"
+                | "x-compute-request-id"
+        )
+    }
+
+    /// A header's value; `None` if it is nothing that a recording needs.
+    pub fn header(&self, name: &str, value: &str) -> Option<String> {
+        match name {
+            "x-auth-token" | "x-subject-token" => Some(self.key.placeholder(value)),
+            _ => Self::keeps_header(name).then(|| self.url(value)),
+        }
+    }
+
+    /// A URL without secrets in its query, or elsewhere.
+    pub fn url(&self, url: &str) -> String {
+        let Some((path, query)) = url.split_once(['?', '#']) else { return self.text(url).into_owned() };
+        let mark = &url[path.len()..=path.len()];
+        let query: Vec<Cow<'_, str>> = query
+            .split('&')
+            .map(|pair| match pair.split_once('=') {
+                Some((name, value)) if is_random(name) => format!("{name}={}", self.key.placeholder(value)).into(),
+                _ => self.text(pair),
+            })
+            .collect();
+        format!("{}{mark}{}", self.text(path), query.join("&"))
+    }
+}
+
+/// Whether a URL is of Kubernetes Secrets.
+fn is_about_secrets(url: &str) -> bool {
+    url.starts_with("/api/v1/") && url.split(['/', '?']).any(|part| part == "secrets")
+}
+
+/// Makes Secrets known as such that do not say so themselves: those of a list do not.
+fn mark(about_secrets: bool, value: &mut Node<'_>) {
+    if !about_secrets {
+        return;
+    }
+    let mark_one = |value: &mut Node<'_>| {
+        if let Node::Map(members) = value
+            && members.iter().any(|(name, _)| name == "data" || name == "stringData")
+        {
+            members.retain(|(name, _)| name != "kind" && name != "apiVersion");
+            members.push(("kind".into(), Node::text("Secret")));
+            members.push(("apiVersion".into(), Node::text("v1")));
+        }
+    };
+    if let Node::Map(members) = value
+        && let Some((_, Node::List(items))) = members.iter_mut().find(|(name, _)| name == "items")
+    {
+        items.iter_mut().for_each(mark_one);
+    } else {
+        mark_one(value);
+    }
+}
+
+/// Whether this is a Kubernetes Secret.
+fn is_kubernetes_secret(value: &Node<'_>) -> bool {
+    let is = |name: &str, text: &str| value.get(name).and_then(Node::as_text) == Some(text);
+    is("kind", "Secret") && is("apiVersion", "v1")
+}
+
+#[cfg(test)]
+mod property;
+#[cfg(test)]
+mod tests;

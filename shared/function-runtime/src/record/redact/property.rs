@@ -1,0 +1,225 @@
+//! Secrets are planted in documents of any shape, in any of the ways in which a text can be inside another one, and must not be
+//! found in what is left.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::known::{Sort, percent};
+use super::*;
+
+/// A text inside another one.
+#[derive(Clone, Copy, Debug)]
+enum Wrap {
+    Json,
+    Base64,
+    UrlBase64,
+    Percent,
+    Sentence,
+    Yaml,
+    Basic,
+    Url,
+}
+
+fn wrapped(text: &str, how: Wrap) -> String {
+    match how {
+        Wrap::Json => json!({"note": text}).to_string(),
+        Wrap::Base64 => STANDARD.encode(text),
+        Wrap::UrlBase64 => URL_SAFE_NO_PAD.encode(text),
+        Wrap::Percent => percent(text, "%20", true),
+        Wrap::Sentence => format!("it was refused: {text}, they say"),
+        Wrap::Yaml => serde_yaml_ng::to_string(&json!({"apiVersion": "v1", "x": [text]})).unwrap(),
+        Wrap::Basic => format!("Basic {}", STANDARD.encode(format!("somebody:{text}"))),
+        Wrap::Url => format!("https://host/a?x={}&y=z", percent(text, "%20", false)),
+    }
+}
+
+fn wraps() -> impl Strategy<Value = Vec<Wrap>> {
+    let one = prop_oneof![
+        Just(Wrap::Json),
+        Just(Wrap::Base64),
+        Just(Wrap::UrlBase64),
+        Just(Wrap::Percent),
+        Just(Wrap::Sentence),
+        Just(Wrap::Yaml),
+        Just(Wrap::Basic),
+        Just(Wrap::Url)
+    ];
+    proptest::collection::vec(one, 0..4)
+}
+
+/// Where a secret stands that says so.
+#[derive(Clone, Copy, Debug)]
+enum Plant {
+    Field(&'static str),
+    Inside(&'static str),
+    Listed(&'static str),
+    Quoted,
+    Form,
+    Userinfo,
+    Header,
+    Secret,
+    Kubeconfig,
+    Clouds,
+    UserData,
+}
+
+fn planted(secret: &str, how: Plant) -> Value {
+    match how {
+        Plant::Field(name) => json!({name: secret, "id": "x"}),
+        Plant::Inside(name) => json!({name: {"value": secret, "id": "x"}}),
+        Plant::Listed(name) => json!({name: ["", secret]}),
+        Plant::Quoted => json!(format!("Invalid input {{'adminPass': '{secret}', 'name': 'x'}}")),
+        Plant::Form => json!(format!("grant_type=password&password={}&x=1", percent(secret, "+", true))),
+        Plant::Userinfo => json!(format!("nats://me:{}@host:4222/x", percent(secret, "%20", true))),
+        Plant::Header => json!(format!("X-Auth-Token: {secret}\nAccept: */*")),
+        Plant::Secret => json!({"kind": "Secret", "apiVersion": "v1", "data": {"any": STANDARD.encode(secret)}}),
+        Plant::Kubeconfig => json!(
+            serde_yaml_ng::to_string(&json!({"apiVersion": "v1", "users": [{"user": {"token": secret}}]})).unwrap()
+        ),
+        Plant::Clouds => json!(
+            STANDARD.encode(
+                serde_yaml_ng::to_string(
+                    &json!({"clouds": {"c": {"auth": {"application_credential_secret": secret}}}})
+                )
+                .unwrap()
+            )
+        ),
+        Plant::UserData => json!({"user_data": STANDARD.encode(format!("#!/bin/sh\nlogin {secret}\n"))}),
+    }
+}
+
+fn plants() -> impl Strategy<Value = Plant> {
+    let name = || {
+        prop_oneof![
+            Just("password"),
+            Just("adminPass"),
+            Just("clientSecret"),
+            Just("sshPrivateKey"),
+            Just("X-Auth-Token"),
+            Just("kubeconfig")
+        ]
+    };
+    prop_oneof![
+        name().prop_map(Plant::Field),
+        name().prop_filter("Keystone calls objects so", |name| *name != "password").prop_map(Plant::Inside),
+        name().prop_map(Plant::Listed),
+        Just(Plant::Quoted),
+        Just(Plant::Form),
+        Just(Plant::Userinfo),
+        Just(Plant::Header),
+        Just(Plant::Secret),
+        Just(Plant::Kubeconfig),
+        Just(Plant::Clouds),
+        Just(Plant::UserData),
+    ]
+}
+
+/// A document with `inner` somewhere in it.
+fn buried(inner: Value, how: &[u8]) -> Value {
+    how.iter().fold(inner, |inner, how| match how % 4 {
+        0 => json!({"items": [1, inner, null]}),
+        1 => json!({"spec": {"name": "x", "values": inner}}),
+        2 => json!([true, "text", inner]),
+        _ => json!({"metadata": {"annotations": {"last-applied": inner.to_string()}}}),
+    })
+}
+
+/// All that can be read out of a text, in whatever way.
+fn unfolded(text: &str, depth: usize, into: &mut Vec<String>) {
+    into.push(text.to_owned());
+    let Some(depth) = depth.checked_sub(1) else { return };
+    if let Ok(value) = serde_json::from_str::<Value>(text) {
+        strings(&value, depth, into);
+    }
+    let base64 = |c: char| c.is_ascii_alphanumeric() || "+/=-_".contains(c);
+    for word in text.split(|c| !base64(c)).filter(|word| word.len() >= 8) {
+        for word in [word, word.rsplit('=').find(|part| !part.is_empty()).unwrap_or_default()] {
+            let word = word.trim_end_matches('=');
+            let bytes =
+                base64::engine::general_purpose::STANDARD_NO_PAD.decode(word).or_else(|_| URL_SAFE_NO_PAD.decode(word));
+            if let Some(inner) = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
+                unfolded(&inner, depth, into);
+            }
+        }
+    }
+    for (_, said) in encoded::percents(text) {
+        unfolded(&said, depth, into);
+    }
+}
+
+fn strings(value: &Value, depth: usize, into: &mut Vec<String>) {
+    match value {
+        Value::String(text) => unfolded(text, depth, into),
+        Value::Array(items) => items.iter().for_each(|item| strings(item, depth, into)),
+        Value::Object(map) => map.iter().for_each(|(name, value)| {
+            unfolded(name, depth, into);
+            strings(value, depth, into);
+        }),
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Proves: R-2
+    #[test]
+    fn a_secret_that_says_what_it_is_goes_with_all_that_quote_it_however_they_are_wrapped(
+        secret in "[A-Za-z0-9][A-Za-z0-9 !$%~_.+/-]{10,30}[A-Za-z0-9]",
+        plant in plants(),
+        burial in proptest::collection::vec(any::<u8>(), 0..3),
+        quote in wraps(),
+        quote_burial in proptest::collection::vec(any::<u8>(), 0..3),
+    ) {
+        // A value with blanks ends at the first in a form or a header; there it would be written otherwise.
+        let mut secrets = Secrets::new(Key([1; 32]));
+        let (one, other) = (
+            buried(planted(&secret, plant), &burial),
+            buried(quote.iter().fold(json!(secret), |text, how| json!(wrapped(text.as_str().unwrap(), *how))), &quote_burial),
+        );
+        // What user data says is not known by its words; only where it stands.
+        let only_there = matches!(plant, Plant::UserData);
+        let bodies: Vec<Bytes> = [one, other].iter().take(if only_there { 1 } else { 2 }).map(|v| Bytes::from(v.to_string())).collect();
+        bodies.iter().for_each(|body| secrets.learn("/x", body));
+        for body in &bodies {
+            let Some(Body::Json(left)) = secrets.body("/x", body) else { panic!("a JSON body is kept") };
+            let mut all = Vec::new();
+            unfolded(left.get(), 8, &mut all);
+            for text in &all {
+                prop_assert!(!text.contains(&secret), "{secret:?} is in {text:?} of {}", left.get());
+            }
+        }
+    }
+
+    /// Proves: R-3
+    #[test]
+    fn what_is_recorded_again_stays_as_it_is(plant in plants(), burial in proptest::collection::vec(any::<u8>(), 0..3)) {
+        let clean = |body: &Bytes| {
+            let mut secrets = Secrets::new(Key::random());
+            secrets.learn("/x", body);
+            match secrets.body("/x", body) {
+                Some(Body::Json(left)) => left.get().to_owned(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let once = clean(&Bytes::from(buried(planted("correct-horse-battery", plant), &burial).to_string()));
+        prop_assert_eq!(clean(&Bytes::from(once.clone())), once);
+    }
+
+    #[test]
+    fn no_text_makes_it_fail(
+        text in "(-----BEGIN |PRIVATE KEY-----|-----END |\\{|\"|'|\\\\|password|token|:|=|://|@|%|%2|clouds:|\\||\n| |é|[a-zA-Z0-9+/]{0,9}){0,40}"
+    ) {
+        let mut secrets = Secrets::new(Key([3; 32]));
+        secrets.learn("/api/v1/secrets", &Bytes::from(text.clone()));
+        secrets.learn("/x", &Bytes::from(json!(text).to_string()));
+        secrets.remember(&text, Sort::Data);
+        let _ = secrets.text(&text);
+        let _ = secrets.url(&text);
+        let _ = secrets.user_data(&text);
+        let _ = secrets.body("/x", &Bytes::from(json!({"password": text, "x": text}).to_string()));
+    }
+}

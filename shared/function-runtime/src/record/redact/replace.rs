@@ -1,0 +1,248 @@
+//! The second pass: every secret replaced, wherever it stands.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::encoded::{Document, Inside, document, inside, percents, words};
+use super::keys::PRIVATE;
+use super::known::percent;
+use super::learn::plain_text;
+use super::names::{Field, field, is_plain_inside, is_plain_value};
+use super::node::Node;
+use super::{DEEPEST, SHORTEST, Secrets, fields, is_kubernetes_secret, is_placeholder};
+
+/// What is worth looking for in the texts of a document, since it is somewhere in it.
+#[derive(Clone, Copy)]
+struct Look {
+    /// A known secret.
+    known: bool,
+    /// A private key.
+    keys: bool,
+    /// Percent signs.
+    percents: bool,
+    /// A name and a password before a host.
+    hosts: bool,
+}
+
+impl Secrets {
+    /// Replaces every secret in `value`, which was read from `text`.
+    pub(super) fn json(&self, value: &mut Node<'_>, text: &str) {
+        self.json_at(value, self.look(text), DEEPEST);
+    }
+
+    /// Text without its secrets.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.text_at(text, self.look(text), DEEPEST).map_or(Cow::Borrowed(text), Cow::Owned)
+    }
+
+    fn look(&self, text: &str) -> Look {
+        // Inside JSON a letter may be written by its number; then it is not seen before it is read.
+        let odd = text.contains("\\u") || text.contains("\\/");
+        Look {
+            known: odd || self.known.is_in(text),
+            keys: odd || text.contains(PRIVATE),
+            percents: odd || text.contains('%'),
+            hosts: odd || text.contains('@'),
+        }
+    }
+
+    fn json_at(&self, value: &mut Node<'_>, look: Look, depth: usize) {
+        match value {
+            Node::Map(_) => {
+                let kubernetes = is_kubernetes_secret(value);
+                let Node::Map(members) = value else { return };
+                // Bookkeeping of the Kubernetes API, which nothing reads.
+                members.retain(|(name, _)| name != "managedFields");
+                for (name, value) in members {
+                    match value {
+                        Node::Map(data) if kubernetes && matches!(&**name, "data" | "stringData") => {
+                            self.data(data, name == "data");
+                        }
+                        _ => self.member(name, value, look, depth),
+                    }
+                    if look.known
+                        && let Some(changed) = self.known.replace(name)
+                    {
+                        *name = changed.into();
+                    }
+                }
+            }
+            Node::List(items) => items.iter_mut().for_each(|item| self.json_at(item, look, depth)),
+            Node::Text(text) => {
+                if let Some(changed) = self.text_at(text, look, depth) {
+                    *text = changed.into();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn member(&self, name: &str, value: &mut Node<'_>, look: Look, depth: usize) {
+        match (&mut *value, field(name)) {
+            (Node::Text(text), Field::Secret) => *text = self.secret(text).into(),
+            (Node::Text(text), Field::UserData) => *text = self.user_data(text).into(),
+            (Node::List(items), Field::Secret | Field::UserData) => {
+                items.iter_mut().for_each(|item| self.member(name, item, look, depth));
+            }
+            (Node::Map(members), Field::Secret | Field::UserData) => {
+                for (member, value) in members {
+                    let its_own = is_plain_inside(name, member) || field(member) != Field::Plain;
+                    let called = if its_own { member.clone() } else { Cow::Borrowed(name) };
+                    self.member(&called, value, look, depth);
+                }
+            }
+            (Node::Number(number), Field::Secret | Field::UserData) => {
+                *value = Node::text(self.key.placeholder(&number.to_string()));
+            }
+            (other, _) => self.json_at(other, look, depth),
+        }
+    }
+
+    fn data(&self, data: &mut [(Cow<'_, str>, Node<'_>)], encoded: bool) {
+        for (key, value) in data {
+            let Some(text) = value.as_text() else { continue };
+            let plain = if encoded { plain_text(text) } else { Some(text.to_owned()) };
+            let stands_in = match plain {
+                Some(plain) if is_plain_value(key, plain.trim()) => continue,
+                // Blanks around it are nobody's secret, and not part of it.
+                Some(plain) => self.secret(plain.trim()),
+                None => self.key.placeholder(text),
+            };
+            *value = Node::text(if encoded { STANDARD.encode(stands_in) } else { stands_in });
+        }
+    }
+
+    /// What stands for a secret as it stands in its field: in base64 if it is a document in base64.
+    fn secret(&self, text: &str) -> String {
+        if text.is_empty() {
+            return String::new();
+        }
+        match inside(text) {
+            Some(Inside::Text(inner)) if inner.contains(PRIVATE) => STANDARD.encode(self.key_alone(&inner)),
+            Some(Inside::Text(inner)) if is_placeholder(&inner) => text.to_owned(),
+            _ if text.contains(PRIVATE) => self.key_alone(text),
+            _ => self.key.placeholder(text.trim()),
+        }
+    }
+
+    /// The text without its secrets; `None` if it has none.
+    fn text_at(&self, text: &str, look: Look, depth: usize) -> Option<String> {
+        if text.len() < SHORTEST || is_placeholder(text) {
+            return None;
+        }
+        let Some(depth) = depth.checked_sub(1) else {
+            // So deep that nobody can say what is in it.
+            return Some(self.key.placeholder(text));
+        };
+        match inside(text) {
+            Some(Inside::Text(inner)) => {
+                if let Some(changed) = self.inner_text(&inner, depth) {
+                    return Some(STANDARD.encode(changed));
+                }
+            }
+            Some(Inside::Compressed) => return Some(STANDARD.encode(self.key.placeholder(text))),
+            None => {}
+        }
+        if let Some(Document { mut value, yaml }) = document(text) {
+            let before = value.clone();
+            self.json_at(&mut value, self.look(text), depth);
+            if value == before {
+                return None;
+            }
+            let written = if yaml { serde_yaml_ng::to_string(&value).ok() } else { serde_json::to_string(&value).ok() };
+            return Some(written.unwrap_or_else(|| self.key.placeholder(text)));
+        }
+        self.plain(text, look, depth)
+    }
+
+    fn inner_text(&self, text: &str, depth: usize) -> Option<String> {
+        self.text_at(text, self.look(text), depth)
+    }
+
+    /// The same for a text that is nothing but a text, some words of which may be more.
+    fn plain(&self, text: &str, look: Look, depth: usize) -> Option<String> {
+        let mut out = Cow::Borrowed(text);
+        if look.keys {
+            change(&mut out, |text| self.keys(text));
+        }
+        if look.percents {
+            let said = |said: &String| self.inner_text(said, depth).map(|said| percent(&said, "%20", true));
+            change(&mut out, |text| {
+                replaced(text, percents(text).iter().filter_map(|(at, text)| Some((at.clone(), said(text)?))))
+            });
+        }
+        change(&mut out, |text| {
+            let changed = |inside: &Inside, at: &Range<usize>| match inside {
+                Inside::Text(inner) => self.inner_text(inner, depth),
+                Inside::Compressed => Some(self.key.placeholder(&text[at.clone()])),
+            };
+            let words = words(text);
+            replaced(
+                text,
+                words.iter().filter_map(|(at, inside)| Some((at.clone(), STANDARD.encode(changed(inside, at)?)))),
+            )
+        });
+        if look.hosts {
+            change(&mut out, |text| {
+                replaced(text, passwords(text).into_iter().map(|at| (at.clone(), self.secret(&text[at]))))
+            });
+        }
+        change(&mut out, |text| {
+            let stands_in = |value: &str| (!is_placeholder(value)).then(|| self.secret(value));
+            replaced(text, fields::values(text).into_iter().filter_map(|at| Some((at.clone(), stands_in(&text[at])?))))
+        });
+        if look.known {
+            change(&mut out, |text| self.known.replace(text));
+        }
+        match out {
+            Cow::Owned(changed) => Some(changed),
+            Cow::Borrowed(_) => None,
+        }
+    }
+}
+
+fn change<'a>(text: &mut Cow<'a, str>, by: impl FnOnce(&str) -> Option<String>) {
+    if let Some(changed) = by(text) {
+        *text = Cow::Owned(changed);
+    }
+}
+
+/// The text with other words in some places, which are in order; `None` if there are none.
+fn replaced(text: &str, places: impl Iterator<Item = (Range<usize>, String)>) -> Option<String> {
+    let mut out = String::new();
+    let mut from = 0;
+    for (place, by) in places {
+        out.push_str(&text[from..place.start]);
+        out.push_str(&by);
+        from = place.end;
+    }
+    (from > 0).then(|| out + &text[from..])
+}
+
+/// Where passwords stand before hosts, as in `https://me:password@host/`; a name alone may be a token.
+pub(super) fn passwords(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    // Cheap: most texts have none.
+    if !text.contains('@') {
+        return found;
+    }
+    while let Some(at) = text[from..].find("://") {
+        let host = from + at + "://".len();
+        let end = text[host..]
+            .find(|c: char| c.is_whitespace() || "/?#\"'<>\\".contains(c))
+            .map_or(text.len(), |at| host + at);
+        from = host;
+        if let Some(at) = text[host..end].rfind('@').map(|at| host + at) {
+            let password = text[host..at].find(':').map_or(host, |colon| host + colon + 1);
+            if password < at && !is_placeholder(&text[password..at]) {
+                found.push(password..at);
+            }
+            from = at;
+        }
+    }
+    found
+}
