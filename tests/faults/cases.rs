@@ -32,6 +32,16 @@ impl Subject {
         }
     }
 
+    /// The name of its function.
+    pub fn function(self) -> &'static str {
+        match self.kind() {
+            Kind::Identity => "identity",
+            Kind::Network => "network",
+            Kind::SecurityGroup => "security-group",
+            _ => "server",
+        }
+    }
+
     fn caller(world: &World, kind: Kind) -> Caller {
         match kind {
             Kind::Identity => Caller::new(world, weir_identity::Identities),
@@ -66,7 +76,8 @@ impl Subject {
         }
     }
 
-    fn object(self, world: &World, name: &str) -> serde_json::Value {
+    /// One of them.
+    pub fn object(self, world: &World, name: &str) -> serde_json::Value {
         match self {
             Self::Identity => world::identity(name),
             Self::Network | Self::ProviderNetwork => world::network(name, IDENTITY),

@@ -9,7 +9,7 @@
 mod cases;
 
 use cases::Subject;
-use weir_harness::{Case, World};
+use weir_harness::{Case, World, rights};
 
 /// How many calls of the cloud, tokens included, and of Kubernetes the functions have made.
 fn calls(world: &World) -> (u64, u64) {
@@ -35,6 +35,13 @@ async fn matrix(subject: Subject) {
     assert!(create.0 > 2 && create.1 > 2, "{subject:?}: {create:?} calls to create");
     assert!(delete.0 > 1 && delete.1 > 1, "{subject:?}: {delete:?} calls to delete");
     let (mut struck, mut tried) = (0, 0);
+    let granted = rights::granted(subject.function());
+    // Also under faults, a function asks Kubernetes for nothing that it has no right to.
+    let settle = |told: &str| {
+        let lacking: Vec<_> = rights::used(&world).difference(&granted).cloned().collect();
+        assert!(lacking.is_empty(), "{told}: has no right to {lacking:?}");
+        world.settle();
+    };
     for case in Case::ALL {
         let of = |calls: (u64, u64)| if case.of_kubernetes() { calls.1 } else { calls.0 };
         let (create, delete) = (of(create), of(delete));
@@ -42,20 +49,20 @@ async fn matrix(subject: Subject) {
         for at in 0..create {
             let name = format!("c-{}-{at}", case.name());
             let told = format!("{subject:?}: {case:?} at call {at} of a creation");
-            world.settle();
+            settle(&told);
             let fault = case.inject(&world, at);
             subject.create(&world, &name).await;
             struck += u64::from(case.struck(&world, fault));
             assert_eq!(world.made(), right, "{told}");
             subject.must_rest(&world, &name, &told).await;
-            world.settle();
+            settle(&told);
             subject.delete(&world, &name).await;
             assert_eq!(world.made(), before, "{told}, then deleted");
         }
         for at in 0..delete {
             let name = format!("d-{}-{at}", case.name());
             let told = format!("{subject:?}: {case:?} at call {at} of a deletion");
-            world.settle();
+            settle(&told);
             subject.create(&world, &name).await;
             let fault = case.inject(&world, at);
             subject.delete(&world, &name).await;

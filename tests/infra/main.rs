@@ -11,52 +11,13 @@ mod cases;
 
 use cases::Subject;
 use kube::api::{Patch, PatchParams};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use weir_api::{Kind, ObjectRef};
 use weir_function_runtime::worker::{Call, Handler, Verdict};
+use weir_harness::rights::{Right, granted, used};
 use weir_harness::{Caller, World, drive, world};
 use weir_messages::{Cause, Work};
-
-/// A right: verb and resource, as in `patch servers/status`.
-type Right = String;
-
-fn documents(function: &str) -> Vec<Value> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../infra/rbac/{function}.yaml"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_yaml_ng::Deserializer::from_str(&text).map(|document| Value::deserialize(document).unwrap()).collect()
-}
-
-/// What a function's roles grant.
-fn granted(function: &str) -> BTreeSet<Right> {
-    let texts = |value: &Value| -> Vec<String> { serde_json::from_value(value.clone()).unwrap() };
-    let mut rights = BTreeSet::new();
-    for role in documents(function).iter().filter(|document| document["kind"] == "ClusterRole") {
-        for rule in role["rules"].as_array().unwrap() {
-            for resource in texts(&rule["resources"]) {
-                rights.extend(texts(&rule["verbs"]).iter().map(|verb| format!("{verb} {resource}")));
-            }
-        }
-    }
-    rights
-}
-
-/// What functions have asked of Kubernetes since the world was settled last.
-fn used(world: &World) -> BTreeSet<Right> {
-    let requests = world.kubernetes.requests().all();
-    let of_functions = requests.iter().filter(|request| request.user_agent.contains(World::FUNCTION));
-    of_functions
-        .map(|request| {
-            let resource = request.resource.split('.').next().unwrap_or_default();
-            match request.subresource.as_str() {
-                "" => format!("{} {resource}", request.verb),
-                subresource => format!("{} {resource}/{subresource}", request.verb),
-            }
-        })
-        .collect()
-}
 
 async fn life(subject: Subject, used_rights: &mut BTreeSet<Right>) {
     let world = World::new().await;
@@ -124,6 +85,12 @@ async fn the_server_function_has_the_rights_that_it_uses() {
     let name = "b0000000-0000-4000-8000-0000000000f1";
     let failure = weir_openstack_sim::Action::Server(weir_openstack_sim::Failure::NoHost);
     world.cloud.faults().add(weir_openstack_sim::Fault::new(failure).on("POST", "/servers$").times(1)).unwrap();
+    // A group that is not there is looked for by its name.
+    let caller = Caller::new(&world, weir_server::Servers);
+    let mut server = Subject::ServerWithAuthority.object(&world, name);
+    server["spec"]["securityGroups"] = json!([{"id": "b0000000-0000-4000-8000-0000000000ff"}]);
+    world.apply(&server).await;
+    assert_eq!(drive(&world, &caller, name).await, Verdict::Waiting);
     Subject::ServerWithAuthority.create(&world, name).await;
     // It does not start, which is told by an event when it is made again.
     world.cloud.advance(std::time::Duration::from_secs(60));
@@ -131,7 +98,7 @@ async fn the_server_function_has_the_rights_that_it_uses() {
         "lastTransitionTime": "2026-01-01T00:00:00Z"});
     let patch = json!({"status": {"conditions": [errored]}});
     world.api(Kind::Server).patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    assert!(matches!(drive(&world, &Caller::new(&world, weir_server::Servers), name).await, Verdict::Settled));
+    assert!(matches!(drive(&world, &caller, name).await, Verdict::Settled));
     Subject::ServerWithAuthority.delete(&world, name).await;
     must_agree("server", &used(&world));
 }
