@@ -130,6 +130,8 @@ where
     let (some, named) = mpsc::unbounded_channel();
     let control = Control { context: context.clone(), store: store.clone(), everything, some };
     let listener = tokio::net::TcpListener::bind(listen).await.context("cannot listen")?;
+    // As a function says it.
+    println!("metrics http://{}", listener.local_addr()?);
     let router = Router::new()
         .route("/stats", get(stats))
         .route("/resync", post(resync))

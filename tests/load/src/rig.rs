@@ -12,6 +12,7 @@ use futures::{StreamExt, TryStreamExt};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
@@ -19,7 +20,7 @@ use weir_function_runtime::queue::{self, Queue};
 use weir_function_runtime::settings::Settings;
 use weir_harness::Cluster;
 use weir_harness::nats::NatsServer;
-use weir_harness::process::{Process, built, free_port};
+use weir_harness::process::{Process, built};
 
 /// Between two looks at something that is waited for.
 pub const LOOK: Duration = Duration::from_millis(20);
@@ -50,7 +51,8 @@ pub struct Rig {
 pub struct Worker {
     /// The process.
     pub process: Process,
-    port: u16,
+    /// Where it says that it answers, once it has.
+    address: OnceLock<String>,
     http: reqwest::Client,
 }
 
@@ -118,19 +120,17 @@ impl Rig {
 
     /// A process of a function that does not run yet.
     pub fn function(&self, name: &str, number: usize, environment: &[(&str, &str)]) -> Worker {
-        let port = free_port();
         let program = built(if name == "reader" { "weir-reader" } else { name });
         let process = Process::new(&format!("{name}-{number}"), program, self.folder.path())
             .env("KUBECONFIG", self.kubeconfig().display().to_string())
             .env("WEIR_NATS_URL", self.nats.url())
-            .env("WEIR_METRICS", format!("127.0.0.1:{port}"));
+            .env("WEIR_METRICS", "127.0.0.1:0");
         let process = environment.iter().fold(process, |process, (name, value)| process.env(name, value));
-        Worker { process, port, http: self.http.clone() }
+        Worker { process, address: OnceLock::new(), http: self.http.clone() }
     }
 
     /// The classic controller, calling `function` for so many objects at once. Does not run yet.
     pub fn classic(&self, function: &str, concurrency: usize) -> Worker {
-        let port = free_port();
         let process = Process::new("classic", built("weir-classic"), self.folder.path())
             .env("KUBECONFIG", self.kubeconfig().display().to_string())
             .arg("--function")
@@ -138,8 +138,8 @@ impl Rig {
             .arg("--concurrency")
             .arg(concurrency.to_string())
             .arg("--listen")
-            .arg(format!("127.0.0.1:{port}"));
-        Worker { process, port, http: self.http.clone() }
+            .arg("127.0.0.1:0");
+        Worker { process, address: OnceLock::new(), http: self.http.clone() }
     }
 
     /// Where the Kubernetes API is described.
@@ -256,8 +256,9 @@ impl Worker {
     async fn answers(&self, path: &str) -> anyhow::Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {
-            let answer = self.http.get(self.url(path)).send().await;
-            if answer.is_ok_and(|answer| answer.status().is_success()) {
+            if let Ok(url) = self.url(path)
+                && self.http.get(url).send().await.is_ok_and(|answer| answer.status().is_success())
+            {
                 return Ok(());
             }
             ensure!(Instant::now() < until, "{} does not start:\n{}", self.process.name(), self.process.last_words());
@@ -265,8 +266,17 @@ impl Worker {
         }
     }
 
-    fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}/{path}", self.port)
+    fn url(&self, path: &str) -> anyhow::Result<String> {
+        let address = match self.address.get() {
+            Some(address) => address,
+            None => {
+                let said = self.process.said();
+                let said = said.lines().find_map(|line| line.strip_prefix("metrics "));
+                let said = said.with_context(|| format!("{} does not say where it answers", self.process.name()))?;
+                self.address.get_or_init(|| said.to_owned())
+            }
+        };
+        Ok(format!("{address}/{path}"))
     }
 
     /// What it has used.
@@ -281,7 +291,7 @@ impl Worker {
 
     /// A metric of a function's process, summed over all series whose labels contain `label`.
     pub async fn metric(&self, name: &str, label: &str) -> anyhow::Result<u64> {
-        let text = self.http.get(self.url("metrics")).send().await?.text().await?;
+        let text = self.http.get(self.url("metrics")?).send().await?.text().await?;
         let series =
             text.lines().filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])));
         Ok(series
@@ -292,19 +302,19 @@ impl Worker {
 
     /// What the classic controller tells.
     pub async fn stats(&self) -> anyhow::Result<Stats> {
-        Ok(self.http.get(self.url("stats")).send().await?.json().await?)
+        Ok(self.http.get(self.url("stats")?).send().await?.json().await?)
     }
 
     /// Has the classic controller look at everything again.
     pub async fn resync(&self) -> anyhow::Result<()> {
-        self.http.post(self.url("resync")).send().await?.error_for_status()?;
+        self.http.post(self.url("resync")?).send().await?.error_for_status()?;
         Ok(())
     }
 
     /// Has the classic controller look at these again.
     pub async fn enqueue(&self, names: &[String]) -> anyhow::Result<()> {
         let named: Vec<_> = names.iter().map(|name| (weir_harness::World::NAMESPACE, name)).collect();
-        self.http.post(self.url("enqueue")).json(&named).send().await?.error_for_status()?;
+        self.http.post(self.url("enqueue")?).json(&named).send().await?.error_for_status()?;
         Ok(())
     }
 

@@ -47,7 +47,8 @@ pub async fn run(scale: &Scale) -> anyhow::Result<Vec<Figure>> {
 async fn as_worker(rig: &Rig) -> anyhow::Result<Duration> {
     let work = Work::new(population::reference(&population::server(0)), Cause::Requested);
     rig.queue.publish(work, Lane::Urgent, None, None).await?;
-    ensure!(!consumer::backlog(&rig.queue).await?.is_empty(), "somebody else has taken the message");
+    // The consumer may hear of it a moment later.
+    rig.eventually(PATIENCE, "a message waits", async || Ok(!consumer::backlog(&rig.queue).await?.is_empty())).await?;
     let began = Instant::now();
     let server = rig.function("server", 0, &[]).start()?;
     while !consumer::backlog(&rig.queue).await?.is_empty() {
