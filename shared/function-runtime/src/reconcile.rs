@@ -18,10 +18,12 @@ use crate::kubernetes;
 use crate::record::Recorder;
 use crate::record::boundary::Boundary;
 use crate::worker::{Call, Handler, Verdict};
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::Value;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_api::conditions::{self, News, Reason};
@@ -107,6 +109,10 @@ impl<F: Function> Reconciler<F> {
                 None => self.function.reconcile(scope, &object, &mut status).await,
             }
         };
+        // A panic is this object's business alone, and its owner is told like of any other failure. What the function
+        // had put into the status by then is what it had found out.
+        let work =
+            AssertUnwindSafe(work).catch_unwind().map(|outcome| outcome.unwrap_or_else(|_| Err(fault_of_ours())));
         let outcome = tokio::select! {
             biased;
             outcome = work => outcome.map_err(|problem| {
@@ -161,6 +167,11 @@ impl<F: Function> Handler for Reconciler<F> {
 fn out_of_time(call: &Call, scope: &Scope, problem: &Problem) -> bool {
     problem.consequence == Consequence::Reread
         && scope.is_out_of_time(|| Instant::now() >= call.deadline && call.lease.check().is_ok())
+}
+
+/// The panic itself is on standard error, where the panic hook has put it.
+fn fault_of_ours() -> Problem {
+    Problem::retry("the function has a fault and could not go on; trying again")
 }
 
 fn to_be_continued() -> Problem {

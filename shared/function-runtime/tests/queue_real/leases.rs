@@ -18,7 +18,7 @@ async fn take(queue: &Queue, name: &str) -> Option<Lease> {
 /// Proves: Q-4
 #[tokio::test(flavor = "multi_thread")]
 async fn only_one_of_many_gets_a_lease_and_revisions_only_grow() {
-    let rig = Rig::start();
+    let rig = Rig::hurried();
     let (a, b) = (rig.queue().await, rig.queue().await);
     let asked = futures::future::join_all((0..20).map(|n| take(if n % 2 == 0 { &a } else { &b }, "x"))).await;
     let mut held: Vec<Lease> = asked.into_iter().flatten().collect();
@@ -38,11 +38,11 @@ async fn only_one_of_many_gets_a_lease_and_revisions_only_grow() {
 /// Proves: Q-4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_lives_as_long_as_it_is_renewed_and_expires_with_its_holder() {
-    let rig = Rig::start();
+    let rig = Rig::with_lease_ttl("4s");
     let (a, b) = (rig.queue().await, rig.queue().await);
     let held = take(&a, "x").await.unwrap();
     let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(5) {
+    while began.elapsed() < Duration::from_secs(10) {
         held.check().unwrap();
         assert!(take(&b, "x").await.is_none(), "two and a half times its time to live, and still held");
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -50,24 +50,34 @@ async fn a_lease_lives_as_long_as_it_is_renewed_and_expires_with_its_holder() {
     drop(held);
     let dropped = Instant::now();
     eventually("the lease to expire", || take(&b, "x")).await;
-    assert!(dropped.elapsed() < Duration::from_secs(2 + 1), "within its time to live: {:?}", dropped.elapsed());
+    assert!(dropped.elapsed() < Duration::from_secs(4 + 3), "within its time to live: {:?}", dropped.elapsed());
 }
 
 /// Proves: Q-4
 #[tokio::test(flavor = "multi_thread")]
 async fn who_cannot_renew_knows_before_the_server_lets_anybody_else_in() {
-    let rig = Rig::start();
+    let rig = Rig::hurried();
     let queue = rig.queue().await;
     let held = take(&queue, "x").await.unwrap();
     let began = Instant::now();
     rig.nats.pause().unwrap();
-    within("the lease to be known as lost", held.ended()).await;
-    let known = began.elapsed();
-    held.check().unwrap_err();
+    // The last moment at which a write was allowed; how late a busy machine finds that it no longer is does not matter.
+    let mut allowed = began;
+    loop {
+        let now = Instant::now();
+        if held.check().is_err() {
+            break;
+        }
+        allowed = now;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let allowed = allowed - began;
     assert!(
-        known < Duration::from_secs(2),
-        "before its time to live is over, reckoned from the last renewal: {known:?}"
+        allowed < Duration::from_secs(2),
+        "before its time to live is over, reckoned from the last renewal: {allowed:?}"
     );
+    within("the lease to be known as lost", held.ended()).await;
+    held.check().unwrap_err();
     rig.nats.resume().unwrap();
     // What was lost stays lost, whatever arrives late.
     eventually("the server to answer", || async { take(&queue, "y").await }).await;
@@ -77,7 +87,7 @@ async fn who_cannot_renew_knows_before_the_server_lets_anybody_else_in() {
 /// Proves: Q-4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_that_somebody_has_taken_away_is_lost_at_the_next_renewal() {
-    let rig = Rig::start();
+    let rig = Rig::hurried();
     let queue = rig.queue().await;
     let held = take(&queue, "x").await.unwrap();
     api(&queue, "STREAM.PURGE.KV_LEASES", json!({ "filter": "$KV.LEASES.server.ns.x" })).await;
@@ -92,7 +102,7 @@ async fn a_lease_that_somebody_has_taken_away_is_lost_at_the_next_renewal() {
 /// Proves: Q-4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_renewal_whose_answer_was_lost_does_not_cost_the_lease() {
-    let rig = Rig::start();
+    let rig = Rig::hurried();
     let queue = rig.queue().await;
     let held = take(&queue, "x").await.unwrap();
     // As if a renewal had arrived and its answer had not: the entry is ours, at a revision that we have not heard of.
@@ -107,7 +117,7 @@ async fn a_renewal_whose_answer_was_lost_does_not_cost_the_lease() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_processes_go_by_the_buckets_time_to_live_not_by_their_own_setting() {
-    let rig = Rig::start();
+    let rig = Rig::hurried();
     rig.queue().await;
     let other = rig.settings(&["--lease-ttl", "60s"]);
     let queue = weir_function_runtime::queue::connect(&other).await.unwrap();

@@ -10,11 +10,14 @@ mod nats;
 mod proxy;
 
 mod calls;
+mod cluster;
 mod crowd;
+mod health;
 mod inspect;
 mod leases;
 mod mishaps;
 mod network;
+mod panics;
 mod past;
 mod processes;
 mod streams;

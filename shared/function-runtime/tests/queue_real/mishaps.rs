@@ -12,7 +12,7 @@ use crate::support::{Recorder, Rig, api, changed, eventually, until_all_is_quiet
 /// Proves: Q-14
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_outlives_a_restart_of_nats_and_finds_what_was_published_before() {
-    let mut rig = Rig::start();
+    let mut rig = Rig::hurried();
     let queue = rig.queue().await;
     let handler = Recorder::settling();
     let worker = rig.worker(&handler, &[]).await;
@@ -39,7 +39,7 @@ async fn a_worker_outlives_a_restart_of_nats_and_finds_what_was_published_before
 /// Proves: Q-14
 #[tokio::test(flavor = "multi_thread")]
 async fn a_consumer_that_is_deleted_by_hand_is_made_again_and_nothing_is_lost() {
-    let rig = Rig::start();
+    let rig = Rig::hurried();
     let queue = rig.queue().await;
     let handler = Recorder::settling();
     let worker = rig.worker(&handler, &[]).await;
@@ -59,7 +59,7 @@ async fn a_consumer_that_is_deleted_by_hand_is_made_again_and_nothing_is_lost() 
 /// Proves: Q-14
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_comes_back_with_nothing_gets_its_streams_and_consumers_again() {
-    let mut rig = Rig::start();
+    let mut rig = Rig::hurried();
     let queue = rig.queue().await;
     let handler = Recorder::settling();
     let worker = rig.worker(&handler, &[]).await;
@@ -90,7 +90,7 @@ async fn a_worker_that_starts_before_nats_waits_for_it() {
 /// Proves
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_lease_is_lost_is_ended_and_made_again() {
-    let rig = Rig::start();
+    let rig = Rig::hurried();
     let queue = rig.queue().await;
     let handler = Recorder::new(|_, _, nth| async move {
         if nth == 0 {
@@ -150,7 +150,7 @@ async fn a_publication_while_nats_is_away_fails_and_says_so() {
 /// Proves: Q-14
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_that_are_deleted_by_hand_are_made_again_by_whoever_misses_them() {
-    let rig = Rig::start();
+    let rig = Rig::hurried();
     let queue = rig.queue().await;
     let handler = Recorder::settling();
     let worker = rig.worker(&handler, &[]).await;

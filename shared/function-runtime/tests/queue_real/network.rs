@@ -22,7 +22,7 @@ fn url(proxy: &Proxy) -> String {
 /// Proves: Q-4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_nats_has_vanished_from_writes_nothing_once_another_may() {
-    let rig = Rig::start();
+    let rig = Rig::hurried();
     let queue = rig.queue().await;
     let way = proxy(&rig).await;
     let folder = TempDir::new().unwrap();
@@ -54,7 +54,7 @@ async fn a_holder_that_nats_has_vanished_from_writes_nothing_once_another_may() 
 /// Proves
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_the_way_to_nats_does_nothing_is_lost_and_nothing_made_twice() {
-    let rig = Rig::start();
+    let rig = Rig::hurried();
     let queue = rig.queue().await;
     let way = proxy(&rig).await;
     let folder = TempDir::new().unwrap();
@@ -110,7 +110,7 @@ async fn whatever_the_way_to_nats_does_nothing_is_lost_and_nothing_made_twice() 
 /// Proves: Q-14
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_cannot_reach_nats_does_not_spin_whatever_the_reason() {
-    let rig = Rig::start();
+    let rig = Rig::hurried();
     let queue = rig.queue().await;
     let way = proxy(&rig).await;
     let folder = TempDir::new().unwrap();
@@ -149,7 +149,7 @@ enum Outage {
 
 /// A worker process lives through a minute of `outage`, and then goes on as if nothing had been.
 async fn outlives(outage: Outage) {
-    let mut rig = Rig::start();
+    let mut rig = Rig::hurried();
     let (queue, way) = (rig.queue().await, proxy(&rig).await);
     let folder = TempDir::new().unwrap();
     let path = folder.path();
@@ -174,7 +174,8 @@ async fn outlives(outage: Outage) {
         Outage::Killed | Outage::Emptied => rig.nats.restart().unwrap(),
         Outage::Silent => way.set(Weather::Fair),
     }
-    eventually("a publication", || async { queue.publish(changed("after"), Lane::Urgent, None, None).await.ok() }).await;
+    eventually("a publication", || async { queue.publish(changed("after"), Lane::Urgent, None, None).await.ok() })
+        .await;
     let mut all: Vec<String> = (0..12).map(|n| format!("a{n}")).chain(["before", "after"].map(str::to_owned)).collect();
     all.sort();
     if matches!(outage, Outage::Emptied) {

@@ -18,7 +18,11 @@ async fn make_consumer(queue: &Queue, lane: Lane, more: Value) {
         "durable_name": name, "name": name, "ack_policy": "explicit", "deliver_policy": "all",
         "filter_subject": format!("work.{lane}.server.>"), "ack_wait": 1_000_000_000_u64
     });
-    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let config_fields = config.as_object_mut().unwrap();
+    if more.get("filter_subjects").is_some() {
+        config_fields.remove("filter_subject");
+    }
+    config_fields.extend(more.as_object().unwrap().clone());
     let request = json!({ "stream_name": "WORK", "config": config, "action": "" });
     let made = api(queue, &format!("CONSUMER.CREATE.WORK.{name}"), request).await;
     assert!(made.get("error").is_none(), "{made}");
@@ -209,8 +213,14 @@ async fn releases_that_want_different_streams_and_consumers_take_turns_and_lose_
         assert!(updated.get("error").is_none(), "{updated}");
         for lane in Lane::ALL {
             let (one, more) = (format!("work.{lane}.server.>"), format!("work.{lane}.rack.>"));
-            let filter = if later { json!({ "filter_subjects": [one, more], "max_deliver": -1 }) } else { json!({ "filter_subject": one, "max_deliver": 3 }) };
-            make_consumer(&queue, lane, filter).await;
+            let mut config = if later {
+                json!({ "filter_subjects": [one, more], "max_deliver": -1 })
+            } else {
+                json!({ "filter_subject": one, "max_deliver": 3 })
+            };
+            // The server lets nobody change this.
+            config["max_waiting"] = 4096.into();
+            make_consumer(&queue, lane, config).await;
         }
         for _ in 0..EACH {
             queue.publish(changed(&format!("o{sent}")), Lane::ALL[sent % 2], None, None).await.unwrap();

@@ -20,7 +20,7 @@ use weir_function_runtime::settings::Settings;
 use weir_function_runtime::worker::{self, Call, Handler, Point, Verdict};
 use weir_messages::Lane;
 
-use crate::support::{Rig, changed, count, eventually, until_all_is_quiet};
+use crate::support::{Rig, api, changed, count, eventually, until_all_is_quiet};
 
 const FOLDER: &str = "WEIR_TEST_FOLDER";
 const ARGUMENTS: &str = "WEIR_TEST_ARGUMENTS";
@@ -204,7 +204,7 @@ pub async fn until_lines(folder: &Path, file: &str, wanted: usize) -> Vec<String
 
 /// Kills a worker with SIGKILL at `point` of its first call, and lets another one go on.
 async fn killed_at(point: Point) {
-    let rig = Rig::start();
+    let rig = Rig::hurried();
     let queue = rig.queue().await;
     let folder = TempDir::new().unwrap();
     let first = Worker::start(&rig, folder.path(), "", &format!("{point:?}"));
@@ -220,9 +220,15 @@ async fn killed_at(point: Point) {
         Point::Timed => assert!(work == 1 || timers == 0, "the message is acknowledged after the timer is set"),
         Point::Acknowledged => assert_eq!(count(&queue, "KV_LEASES", ">").await, 1, "the lease is released last"),
     }
+    // Another one is there already, and has asked for work.
+    let second = Worker::start(&rig, folder.path(), "", "");
+    eventually("the other one to ask", || async {
+        let info = api(&queue, "CONSUMER.INFO.WORK.server-urgent", serde_json::json!({})).await;
+        (info["num_waiting"].as_u64() >= Some(2)).then_some(())
+    })
+    .await;
     first.kill();
     let killed = Instant::now();
-    let second = Worker::start(&rig, folder.path(), "", "");
     until_lines(folder.path(), "done", 1).await;
     if point == Point::Leased {
         assert!(
@@ -263,7 +269,7 @@ async fn a_worker_killed_between_acknowledgement_and_release_loses_and_duplicate
 /// Proves: Q-4
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_was_paused_and_wakes_up_late_writes_nothing() {
-    let rig = Rig::start();
+    let rig = Rig::hurried();
     let queue = rig.queue().await;
     let folder = TempDir::new().unwrap();
     let path = folder.path();
@@ -288,7 +294,7 @@ async fn a_holder_that_was_paused_and_wakes_up_late_writes_nothing() {
 /// Proves
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_that_come_and_go_lose_and_duplicate_nothing() {
-    let rig = Rig::start();
+    let rig = Rig::hurried();
     let queue = rig.queue().await;
     let folder = TempDir::new().unwrap();
     let path = folder.path();
@@ -323,7 +329,7 @@ async fn processes_that_come_and_go_lose_and_duplicate_nothing() {
 /// Proves: Q-14
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_without_nats_does_not_spin() {
-    let mut rig = Rig::start();
+    let mut rig = Rig::hurried();
     let queue = rig.queue().await;
     let folder = TempDir::new().unwrap();
     let worker = Worker::start(&rig, folder.path(), "", "");

@@ -32,16 +32,27 @@ pub fn changed(name: &str) -> Work {
 /// A server, and the settings of workers on it.
 pub struct Rig {
     pub nats: NatsServer,
+    lease_ttl: &'static str,
 }
 
 impl Rig {
+    /// Leases live as long as in production: no hiccup of a busy machine costs one.
     pub fn start() -> Self {
-        Self { nats: NatsServer::start().unwrap() }
+        Self::with_lease_ttl("10s")
+    }
+
+    /// Leases live briefly: for tests in which they end, and which count no calls.
+    pub fn hurried() -> Self {
+        Self::with_lease_ttl("2s")
+    }
+
+    pub fn with_lease_ttl(lease_ttl: &'static str) -> Self {
+        Self { nats: NatsServer::start().unwrap(), lease_ttl }
     }
 
     pub fn settings(&self, arguments: &[&str]) -> Settings {
         let url = self.nats.url();
-        let own = ["--nats", &url, "--lease-ttl", "2s", "--grace", "5s"];
+        let own = ["--nats", &url, "--lease-ttl", self.lease_ttl, "--grace", "5s"];
         // Flags given twice would be refused, so those of the test replace these.
         let mut all: Vec<&str> = Vec::new();
         for pair in own.chunks(2) {

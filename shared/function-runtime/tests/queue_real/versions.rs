@@ -3,20 +3,18 @@
 use std::sync::Arc;
 
 use async_nats::HeaderMap;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client, Config};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use weir_api::crd::{self, SecurityGroup, SecurityGroupStatus};
+use weir_api::crd::{SecurityGroup, SecurityGroupStatus};
 use weir_api::{Kind, ObjectRef, Problem};
 use weir_function_runtime::reconcile::Reconciler;
 use weir_function_runtime::{Function, Scope, queue, worker};
-use weir_kube_sim::KubeSim;
 use weir_messages::{Cause, Lane, Work};
 use weir_provider::Provider;
 
+use crate::cluster::{cluster, group, rules};
 use crate::support::{Recorder, Rig, changed, count, eventually, until_all_is_quiet, within};
 
 /// Has nothing in any cloud. It remembers the generations that it was given, and waits with the first one it sees.
@@ -42,26 +40,6 @@ impl Function for Remembers {
     }
 }
 
-async fn cluster() -> (KubeSim, Api<SecurityGroup>, Client) {
-    let kubernetes = KubeSim::start(weir_kube_sim::Config::plain()).await.unwrap();
-    let mut config = Config::new(kubernetes.url().parse().unwrap());
-    config.auth_info.token = Some(kubernetes.token().to_owned().into());
-    let client = Client::try_from(config).unwrap();
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    for definition in crd::all() {
-        definitions.create(&PostParams::default(), &definition).await.unwrap();
-    }
-    (kubernetes, Api::namespaced(client.clone(), "default"), client)
-}
-
-fn rules(ports: &[u16]) -> serde_json::Value {
-    let rules: Vec<_> = ports
-        .iter()
-        .map(|port| json!({ "direction": "ingress", "protocol": "tcp", "port": { "number": port } }))
-        .collect();
-    json!({ "spec": { "rules": rules } })
-}
-
 /// A worker acted on the copy of the object that an event had brought, and wrote a status that was older than what there
 /// was by then.
 ///
@@ -72,12 +50,7 @@ async fn an_old_message_or_an_old_read_never_overwrites_a_newer_status() {
     let rig = Rig::start();
     let queue = rig.queue().await;
     let (_kubernetes, groups, client) = cluster().await;
-    let mut object = rules(&[22]);
-    object["apiVersion"] = "region.unikorn-cloud.org/v1alpha1".into();
-    object["kind"] = "SecurityGroup".into();
-    object["metadata"] = json!({ "name": "a", "namespace": "default" });
-    let old: SecurityGroup = serde_json::from_value(object).unwrap();
-    let old = groups.create(&PostParams::default(), &old).await.unwrap();
+    let old = groups.create(&PostParams::default(), &group("a")).await.unwrap();
     let edit =
         async |ports: &[u16]| groups.patch("a", &PatchParams::default(), &Patch::Merge(rules(ports))).await.unwrap();
     let newer = edit(&[22, 80]).await;
@@ -121,7 +94,8 @@ async fn an_old_message_or_an_old_read_never_overwrites_a_newer_status() {
 /// A message as it stands in the stream when a release has written it that is not this one.
 async fn of_another_release(queue: &queue::Queue, subject: &str, headers: &[(&str, &str)], payload: serde_json::Value) {
     let mut all = HeaderMap::new();
-    for (name, value) in [("ce-specversion", "1.0"), ("ce-id", "1"), ("ce-source", "/elsewhere")].iter().chain(headers) {
+    for (name, value) in [("ce-specversion", "1.0"), ("ce-id", "1"), ("ce-source", "/elsewhere")].iter().chain(headers)
+    {
         all.insert(*name, *value);
     }
     let sending = queue.jetstream().publish_with_headers(subject.to_owned(), all, payload.to_string().into());
@@ -136,7 +110,8 @@ async fn a_worker_takes_what_earlier_and_later_releases_have_written_and_sets_as
     let of = |name: &str| json!({ "kind": "server", "namespace": "ns", "name": name });
     let v1 = ("ce-type", "weir.work.v1");
     // The first release knew fewer headers and fields.
-    of_another_release(&queue, "work.urgent.server.ns.old", &[v1], json!({ "object": of("old"), "cause": "changed" })).await;
+    of_another_release(&queue, "work.urgent.server.ns.old", &[v1], json!({ "object": of("old"), "cause": "changed" }))
+        .await;
     // A later one knows more: fields, headers, causes, kinds that it speaks of, and a minor version of CloudEvents.
     let mut more = of("new");
     more["cluster"] = "east".into();
@@ -171,14 +146,18 @@ async fn an_earlier_release_understands_what_this_one_writes() {
     let traced = changed("a").seen("uid-1", "7").caused_by(ObjectRef::new(Kind::Network, "ns", "n"));
     queue.publish(traced, Lane::Urgent, None, None).await.unwrap();
     let again = changed("b").again(Cause::Retry, 2);
-    weir_function_runtime::timer::set(&queue, again, Lane::Routine, std::time::Duration::from_secs(60), None).await.unwrap();
+    weir_function_runtime::timer::set(&queue, again, Lane::Routine, std::time::Duration::from_secs(60), None)
+        .await
+        .unwrap();
     let stream = queue.jetstream().get_stream("WORK").await.unwrap();
-    for (subject, cause, attempt) in
-        [("work.urgent.server.ns.a", "changed", 0), ("timer.server.ns.b", "retry", 2)]
-    {
+    for (subject, cause, attempt) in [("work.urgent.server.ns.a", "changed", 0), ("timer.server.ns.b", "retry", 2)] {
         let message = stream.get_last_raw_message_by_subject(subject).await.unwrap();
         let header = |name: &str| message.headers.get(name).map(|value| value.as_str().to_owned()).unwrap_or_default();
-        assert_eq!((header("ce-specversion").as_str(), header("ce-type").as_str()), ("1.0", "weir.work.v1"), "{subject}");
+        assert_eq!(
+            (header("ce-specversion").as_str(), header("ce-type").as_str()),
+            ("1.0", "weir.work.v1"),
+            "{subject}"
+        );
         assert_eq!(header("content-type"), "application/json");
         let body: serde_json::Value = serde_json::from_slice(&message.payload).unwrap();
         let name = &subject[subject.len() - 1..];
