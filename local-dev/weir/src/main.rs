@@ -34,7 +34,8 @@ mod trace;
 mod up;
 
 use checkout::Checkout;
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -103,7 +104,7 @@ pub enum Exit {
 fn main() -> ExitCode {
     // An error only says that a provider was chosen already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     let ended = match cli.command {
         Command::Guard { instance, record } => supervisor::guard::run(&instance, &record).map(|()| Exit::Done),
         command => run(cli.home, command),
@@ -115,6 +116,22 @@ fn main() -> ExitCode {
             ExitCode::from(if error.is::<stack::Running>() { Exit::NotThere as u8 } else { Exit::Failed as u8 })
         }
     }
+}
+
+/// Says what is wrong with a command line, and for a command that does not exist also which do.
+fn refuse(error: &clap::Error) -> ! {
+    if error.kind() == ErrorKind::InvalidSubcommand {
+        let command = Cli::command();
+        let visible = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let names: Vec<&str> = visible.map(clap::Command::get_name).collect();
+        complain!(
+            "{}The commands are: {}; and of the script ./weir also: test, bench",
+            error.render(),
+            names.join(", ")
+        );
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
 }
 
 fn run(home: Option<PathBuf>, command: Command) -> anyhow::Result<Exit> {

@@ -12,7 +12,10 @@ use crate::record::{Places, Record};
 use crate::sample::Cloud;
 use crate::supervisor::{Notice, Supervisor, Tier, clean_up};
 use anyhow::{Context, bail};
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
@@ -48,7 +51,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Use the NATS at this address, instead of one of our own. The functions take the WEIR_NATS_… variables from here
-    #[arg(long, value_name = "URL", value_parser = nats_url)]
+    #[arg(long, value_name = "URL", value_parser = NatsUrl)]
     pub nats: Option<String>,
     /// Start no openstack-sim: regions lead elsewhere. There is no sample then, unless --cloud is given
     #[arg(long)]
@@ -236,12 +239,25 @@ fn prepare_state(checkout: &Checkout, data: Option<&Path>) -> anyhow::Result<Pat
     Ok(data.to_owned())
 }
 
-/// An address of a NATS without a password in it: a process's arguments are everybody's to read.
-fn nats_url(text: &str) -> Result<String, String> {
-    if text.contains('@') {
-        return Err("holds a user or password; set WEIR_NATS_USER and WEIR_NATS_PASSWORD instead".into());
+/// Reads an address of a NATS without a password in it: a process's arguments are everybody's to read. What has one is
+/// refused without being shown again, which is why this is no plain function: the error of one quotes the value.
+#[derive(Clone)]
+struct NatsUrl;
+
+impl TypedValueParser for NatsUrl {
+    type Value = String;
+
+    fn parse_ref(&self, command: &clap::Command, _: Option<&clap::Arg>, value: &OsStr) -> Result<String, clap::Error> {
+        let refuse = |why: &str| clap::Error::raw(ErrorKind::ValueValidation, format!("{why}\n")).with_cmd(command);
+        let text = value.to_str().ok_or_else(|| refuse("the address of --nats is no text"))?;
+        if text.contains('@') {
+            return Err(refuse(
+                "the address of --nats holds a user or password, which everybody can read on a command line; give the \
+                 address alone, and set WEIR_NATS_USER and WEIR_NATS_PASSWORD",
+            ));
+        }
+        Ok(text.to_owned())
     }
-    Ok(text.to_owned())
 }
 
 /// Refuses a NATS that cannot do what Weir needs, as far as its greeting tells.

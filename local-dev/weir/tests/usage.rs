@@ -1,0 +1,52 @@
+//! What `weir` says of command lines that make no sense, before it does anything.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::Command;
+
+/// Exit code, standard output and standard error of a command in a place of its own.
+fn weir(args: &[&str]) -> (i32, String, String) {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(args).env("WEIR_HOME", home.path()).env_remove("WEIR_NATS_URL");
+    let output = command.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_answered_with_those_that_do() {
+    let (code, _, said) = weir(&["strat"]);
+    assert_eq!(code, 2);
+    for name in ["strat", "up", "status", "queue", "test", "bench"] {
+        assert!(said.contains(name), "{name}: {said}");
+    }
+    assert!(!said.contains("supervise") && !said.contains("guard"), "{said}");
+}
+
+/// Proves: OSC-13
+#[test]
+fn a_password_in_an_address_is_refused_and_not_said_again() {
+    for address in
+        ["nats://weir:hunter2@127.0.0.1:4222", "nats://127.0.0.1:4222,nats://weir:hunter2@bad host", "hunter2@x"]
+    {
+        let (code, out, said) = weir(&["up", "--nats", address]);
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains("WEIR_NATS_PASSWORD"), "{said}");
+        assert!(!said.contains("hunter2") && !out.contains("hunter2"), "{said}{out}");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_with_the_option_that_chose_it() {
+    let held = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = held.local_addr().unwrap().port().to_string();
+    for option in ["--kube-port", "--nats-port", "--openstack-port", "--metrics-port"] {
+        let (code, _, said) = weir(&["up", option, &port]);
+        assert_eq!(code, 1, "{said}");
+        assert!(said.contains(&format!("port {port}")) && said.contains(option), "{said}");
+        let (code, _, said) = weir(&["up", option, "0"]);
+        assert!(code == 2 && said.contains(option), "{said}");
+    }
+}
