@@ -11,3 +11,4 @@ mod lifecycle;
 mod room;
 mod sqs;
 mod template;
+mod trace;

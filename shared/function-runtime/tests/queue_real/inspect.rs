@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use weir_api::{Kind, ObjectRef};
+use weir_function_runtime::queue::Error;
 use weir_function_runtime::queue::inspect::Selector;
+use weir_function_runtime::timer::{self, Repeating};
 use weir_function_runtime::worker::Verdict;
-use weir_function_runtime::{queue::Error, timer};
 use weir_messages::{Cause, Lane};
 
 use crate::support::{Recorder, Rig, changed, server};
@@ -82,6 +84,20 @@ async fn work_and_timers_are_listed_by_what_they_are_for_up_to_a_bound() {
     assert_eq!((names, timers.total), (vec!["soon", "middle"], 3), "the first to fall due come first");
     assert_eq!((timers.items[0].cause, timers.items[0].attempt), (Some(Cause::Retry), 4));
     assert_eq!(timers.items[0].target.as_deref(), Some("work.urgent.server.ns.soon"));
+
+    // What a resync has set, and what repeats, belongs to the kind as well; and only to it.
+    timer::resync(&queue, &server("a0"), Duration::from_secs(30)).await.unwrap();
+    assert!(timer::repeat(&queue, &Repeating::Tick(Kind::Server), Duration::from_secs(1800)).await.unwrap());
+    assert!(!timer::repeat(&queue, &Repeating::Tick(Kind::Server), Duration::from_secs(1800)).await.unwrap());
+    let monitored = Repeating::Object(ObjectRef::new(Kind::ServerMonitor, "server", "region-a"));
+    assert!(timer::repeat(&queue, &monitored, Duration::from_secs(60)).await.unwrap());
+    let of_servers = queue.timers(&"server".parse().unwrap(), 10).await.unwrap();
+    let subjects: Vec<&str> = of_servers.items.iter().map(|timer| timer.subject.as_str()).collect();
+    assert_eq!(of_servers.total, 5, "{subjects:?}");
+    assert_eq!((subjects[0], subjects[4]), ("timer.resync.server.ns.a0", "timer.resync.server"));
+    assert_eq!(queue.timers(&"server-monitor".parse().unwrap(), 10).await.unwrap().total, 1);
+    assert_eq!(queue.timers(&"server/ns/a0".parse().unwrap(), 10).await.unwrap().total, 1);
+    assert_eq!(queue.timers(&Selector::default(), 10).await.unwrap().total, 6);
 }
 
 #[tokio::test(flavor = "multi_thread")]
