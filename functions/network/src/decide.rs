@@ -101,19 +101,8 @@ pub fn decide(desired: &Desired, observed: &Observed) -> Result<Step, Problem> {
             "the cloud has a subnet of this network's name on another network; an operator has to look",
         ));
     }
-    if subnet.cidr.parse::<Ipv4Net>().ok() != Some(desired.prefix) {
-        return Err(Problem::user_action(format!(
-            "the prefix of a network cannot be changed; set spec.prefix back to {}, or make another network",
-            subnet.cidr
-        )));
-    }
-    if desired.divided && !given_out(subnet).is_empty() && !is_divided_so(subnet, &desired.ranges) {
-        let ranges: Vec<String> = given_out(subnet).iter().map(|(from, to)| format!("{from} to {to}")).collect();
-        return Err(Problem::user_action(format!(
-            "the reservations of a network cannot be changed: its servers are given the addresses {}; set spec.reservations \
-             back, or make another network",
-            ranges.join(", ")
-        )));
+    if let Some(problem) = changed(desired, subnet) {
+        return Err(problem);
     }
     let (dns, routes) = (subnet.dns_nameservers != desired.dns, set(&subnet.host_routes) != set(&desired.routes));
     if dns || routes {
@@ -176,9 +165,31 @@ pub fn decide_removal(observed: &Observed) -> Result<Removal, Problem> {
     Ok(if observed.vlan.is_some() { Removal::FreeVlan } else { Removal::Done })
 }
 
+/// Why the subnet that is there cannot become the one that is asked for.
+fn changed(desired: &Desired, subnet: &Subnet) -> Option<Problem> {
+    if subnet.cidr.parse::<Ipv4Net>().ok() != Some(desired.prefix) {
+        return Some(Problem::user_action(format!(
+            "the prefix of a network cannot be changed; set spec.prefix back to {}, or make another network",
+            subnet.cidr
+        )));
+    }
+    if !desired.divided || given_out(subnet).is_empty() || is_divided_so(subnet, &desired.ranges) {
+        return None;
+    }
+    let ranges: Vec<String> = given_out(subnet).iter().map(|(from, to)| format!("{from} to {to}")).collect();
+    Some(Problem::user_action(format!(
+        "the reservations of a network cannot be changed: its servers are given the addresses {}; set spec.reservations \
+         back, or make another network",
+        ranges.join(", ")
+    )))
+}
+
 /// What may be told to be kept for storage: nothing that the subnet gives out to servers, which one that was made otherwise
-/// may do.
-pub fn storage(desired: &Desired, observed: &Observed) -> Option<AddressRange> {
+/// may do; and what was `told`, where what is asked for now cannot be had.
+pub fn storage(desired: &Desired, observed: &Observed, told: Option<AddressRange>) -> Option<AddressRange> {
+    if observed.subnet.as_ref().is_some_and(|subnet| changed(desired, subnet).is_some()) {
+        return told;
+    }
     let given_out = observed.subnet.as_ref().map(given_out).unwrap_or_default();
     let is_kept =
         |range: &AddressRange| given_out.iter().all(|(from, to)| range.end_ip.0 < *from || range.start_ip.0 > *to);

@@ -88,10 +88,11 @@ async fn converge(
 
 /// What the status shows, also of a network that is not finished (NET-6).
 fn tell(status: &mut NetworkStatus, desired: &Desired, observed: &Observed) {
+    let told = status.openstack.take().and_then(|openstack| openstack.storage_range);
     status.openstack = Some(OpenstackNetworkStatus {
         network_id: observed.network.as_ref().map(|n| n.id.to_string()),
         subnet_id: observed.subnet.as_ref().map(|s| s.id.to_string()),
         vlan_id: vlan_of(observed.network.as_ref()).map(i64::from),
-        storage_range: decide::storage(desired, observed),
+        storage_range: decide::storage(desired, observed, told),
     });
 }

@@ -96,6 +96,8 @@ async fn changed_reservations_are_refused_and_those_it_was_made_with_are_not() {
             assert!(matches!(verdict, Verdict::Parked), "{verdict:?}");
             assert_eq!(reason, "Errored");
             assert!(message.contains("given the addresses 10.20.0.128 to 10.20.0.254"), "{message}");
+            let told = status(&world, NAME).await["openstack"]["storageRange"].clone();
+            assert_eq!(told, json!({"startIP": "10.20.0.16", "endIP": "10.20.0.127"}), "that of what is there");
         } else {
             assert!(matches!(verdict, Verdict::Settled), "{message}");
         }

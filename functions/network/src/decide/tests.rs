@@ -120,15 +120,16 @@ fn a_storage_range_is_never_told_of_addresses_that_servers_are_given() {
     };
     let (default, asked) = (of(Value::Null), of(json!({"prefixLength": 26})));
     let rows = [
-        // What each subnet gives out; whether it suits 26, and whether the storage ranges may be told.
-        (json!([]), true, true, true),
-        (json!([["10.0.0.64", "10.0.0.254"]]), true, false, true),
-        (json!([["10.0.0.100", "10.0.0.254"], ["10.0.0.64", "10.0.0.99"]]), true, false, true),
-        (json!([["10.0.0.128", "10.0.0.254"]]), false, true, true),
-        (json!([["10.0.0.2", "10.0.0.254"]]), false, false, false),
-        (json!([["10.0.0.64", "10.0.0.90"], ["10.0.0.100", "10.0.0.254"]]), false, false, true),
+        // What each subnet gives out; whether it suits 26, and whether the default's storage range may be told.
+        (json!([]), true, true),
+        (json!([["10.0.0.64", "10.0.0.254"]]), true, false),
+        (json!([["10.0.0.100", "10.0.0.254"], ["10.0.0.64", "10.0.0.99"]]), true, false),
+        (json!([["10.0.0.128", "10.0.0.254"]]), false, true),
+        (json!([["10.0.0.2", "10.0.0.254"]]), false, false),
+        (json!([["10.0.0.64", "10.0.0.90"], ["10.0.0.100", "10.0.0.254"]]), false, false),
     ];
-    for (pool, suits, default_told, asked_told) in rows {
+    let told = default.ranges.storage;
+    for (pool, suits, default_told) in rows {
         let observed = pools(&pool);
         assert!(decide(&default, &observed).is_ok(), "what was made by others goes on: {pool}");
         match decide(&asked, &observed) {
@@ -140,9 +141,13 @@ fn a_storage_range_is_never_told_of_addresses_that_servers_are_given() {
                 assert!(problem.message.contains(from) && problem.message.contains("cannot be changed"), "{problem}");
             }
         }
-        assert_eq!(storage(&default, &observed).is_some(), default_told, "{pool}");
-        assert_eq!(storage(&asked, &observed).is_some(), asked_told, "{pool}");
+        assert_eq!(storage(&default, &observed, None).is_some(), default_told, "{pool}");
+        let expected = if suits { asked.ranges.storage } else { told };
+        assert_eq!(storage(&asked, &observed, told), expected, "what was told stands where nothing changes: {pool}");
     }
+    let elsewhere = of(json!({"prefixLength": 26}));
+    let elsewhere = Desired { prefix: "10.1.0.0/24".parse().unwrap(), ..elsewhere };
+    assert_eq!(storage(&elsewhere, &pools(&json!([])), told), told);
 }
 
 /// Proves: NET-4
