@@ -267,14 +267,13 @@ impl Worker {
     }
 
     fn url(&self, path: &str) -> anyhow::Result<String> {
-        let address = match self.address.get() {
-            Some(address) => address,
-            None => {
-                let said = self.process.said();
-                let said = said.lines().find_map(|line| line.strip_prefix("metrics "));
-                let said = said.with_context(|| format!("{} does not say where it answers", self.process.name()))?;
-                self.address.get_or_init(|| said.to_owned())
-            }
+        let address = if let Some(address) = self.address.get() {
+            address
+        } else {
+            let said = self.process.said();
+            let said = said.lines().find_map(|line| line.strip_prefix("metrics "));
+            let said = said.with_context(|| format!("{} does not say where it answers", self.process.name()))?;
+            self.address.get_or_init(|| said.to_owned())
         };
         Ok(format!("{address}/{path}"))
     }

@@ -20,16 +20,19 @@ use weir_messages::{Cause, Envelope, Work};
 /// The time-out of the invocation.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// When the invocation was answered, and how.
+type Answer = (Instant, Result<String, String>);
+
 /// An execution environment with one invocation waiting.
 pub struct Emulator {
     address: String,
-    answered: oneshot::Receiver<(Instant, Result<String, String>)>,
+    answered: oneshot::Receiver<Answer>,
     _task: AbortOnDropHandle<std::io::Result<()>>,
 }
 
 struct Shared {
     payload: Mutex<Option<String>>,
-    answer: Mutex<Option<oneshot::Sender<(Instant, Result<String, String>)>>>,
+    answer: Mutex<Option<oneshot::Sender<Answer>>>,
 }
 
 impl Emulator {
