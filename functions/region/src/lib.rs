@@ -7,20 +7,23 @@
 //!
 //! Invariants
 //! - A Region holds its Secret by a finalizer, and goes after its identities: whatever order things are deleted in, the
-//!   credential is there for as long as something in the cloud has to be removed with it.
+//!   credential is there for as long as something in the cloud has to be removed with it. Which Secret that is stands in an
+//!   annotation before it is held, so that one that is no longer named is let go.
 //! - The region's VLAN table goes with it, when it is empty.
 
 pub mod decide;
 pub mod observe;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource, ResourceExt};
+use serde_json::json;
 use std::time::Duration;
 use weir_api::conditions::Reason;
-use weir_api::crd::{Identity, Region, RegionStatus, VlanAllocation};
+use weir_api::crd::{Identity, Region, RegionStatus, SecretRef, VlanAllocation};
 use weir_api::{Consequence, Kind, Problem, labels, names};
-use weir_function_runtime::{Function, Scope, kubernetes};
+use weir_function_runtime::kubernetes::{self, MANAGER};
+use weir_function_runtime::{Function, Scope};
 
 /// How soon a region with a fault is looked at again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -36,6 +39,7 @@ impl Function for Regions {
             return Err(Problem::user_action("only regions of the provider openstack are served"));
         };
         let at = &openstack.service_account_secret;
+        keep_note(scope, object, at).await?;
         let secrets: Api<Secret> = scope.api_in(&at.namespace);
         let secret = get(&secrets, &at.name).await?;
         let going = secret.as_ref().is_some_and(|secret| secret.metadata.deletion_timestamp.is_some());
@@ -97,12 +101,44 @@ where
     api.get_opt(name).await.map_err(|error| kubernetes::problem(&error, "reading the region's Secret"))
 }
 
-async fn release_secret(scope: &Scope, object: &Region) -> Result<(), Problem> {
-    let Some(openstack) = &object.spec.openstack else {
+/// The Secret that an annotation says is held; `None` if there is none, or it makes no sense.
+fn noted(object: &Region) -> Option<SecretRef> {
+    let (namespace, name) = object.annotations().get(labels::HELD_SECRET)?.split_once('/')?;
+    let named = !namespace.is_empty() && !name.is_empty() && !name.contains('/');
+    named.then(|| SecretRef { namespace: namespace.to_owned(), name: name.to_owned() })
+}
+
+/// Lets go of the Secret that was named before, and notes the one that is named now.
+async fn keep_note(scope: &Scope, object: &Region, at: &SecretRef) -> Result<(), Problem> {
+    let noted = noted(object);
+    if noted.as_ref() == Some(at) {
         return Ok(());
-    };
-    let secrets: Api<Secret> = scope.api_in(&openstack.service_account_secret.namespace);
-    match get(&secrets, &openstack.service_account_secret.name).await? {
+    }
+    if let Some(earlier) = noted {
+        tracing::info!(namespace = earlier.namespace, name = earlier.name, "letting go of the earlier Secret");
+        release(scope, object, &earlier).await?;
+    }
+    let note = format!("{}/{}", at.namespace, at.name);
+    let patch =
+        json!({"metadata": {"resourceVersion": object.resource_version(), "annotations": {labels::HELD_SECRET: note}}});
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    let written = scope.api::<Region>().patch(&object.name_any(), &params, &Patch::Merge(patch)).await;
+    written.map_err(|error| kubernetes::problem(&error, "noting which Secret the region holds"))?;
+    Err(Problem::reread())
+}
+
+async fn release_secret(scope: &Scope, object: &Region) -> Result<(), Problem> {
+    let named = object.spec.openstack.as_ref().map(|openstack| openstack.service_account_secret.clone());
+    let noted = noted(object).filter(|noted| Some(noted) != named.as_ref());
+    for at in noted.iter().chain(&named) {
+        release(scope, object, at).await?;
+    }
+    Ok(())
+}
+
+async fn release(scope: &Scope, object: &Region, at: &SecretRef) -> Result<(), Problem> {
+    let secrets: Api<Secret> = scope.api_in(&at.namespace);
+    match get(&secrets, &at.name).await? {
         Some(secret) => kubernetes::release(&secrets, &secret, &reference(object)).await,
         None => Ok(()),
     }

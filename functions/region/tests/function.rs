@@ -140,3 +140,34 @@ async fn a_secret_that_somebody_deletes_alone_is_told_with_what_to_do() {
     let message = told(&world).await;
     assert!(message.contains("has deleted the region's Secret"), "{message}");
 }
+
+/// Proves: REG-1, OWN-8
+#[tokio::test]
+async fn a_secret_that_is_no_longer_named_is_let_go_and_can_be_deleted() {
+    let world = World::new().await;
+    let caller = Caller::new(&world, Regions);
+    assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Settled));
+    world::delete_secret(&world).await;
+    // What the message says to do.
+    let mut other = serde_json::to_value(world::secret(&world).await.unwrap()).unwrap();
+    other["metadata"] = json!({"name": "another", "namespace": World::NAMESPACE});
+    (other["apiVersion"], other["kind"]) = (json!("v1"), json!("Secret"));
+    world.apply(&other).await;
+    world.apply_region(json!({"serviceAccountSecret": {"name": "another"}})).await;
+    // The first write of the change is lost, and then its answer.
+    for fault in [weir_kube_sim::Fault::status(500), weir_kube_sim::Fault::lost_write()] {
+        world.kubernetes.faults().add(fault.user_agent(World::FUNCTION).verb("patch").times(1)).unwrap();
+        assert!(matches!(caller.call(World::REGION).await, Verdict::Retry { .. }));
+    }
+    assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Settled));
+    assert!(world::secret(&world).await.is_none(), "nobody holds it any more");
+    world.settle();
+    assert!(matches!(caller.call(World::REGION).await, Verdict::Settled));
+    assert_eq!(world.writes(), (0, 0));
+    let api: kube::Api<k8s_openapi::api::core::v1::Secret> =
+        kube::Api::namespaced(world.client.clone(), World::NAMESPACE);
+    assert_eq!(api.get("another").await.unwrap().metadata.finalizers.unwrap().len(), 1);
+    world.delete(Kind::Region, World::REGION).await;
+    assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Gone));
+    assert_eq!(api.get("another").await.unwrap().metadata.finalizers, None);
+}

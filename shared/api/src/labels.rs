@@ -21,6 +21,8 @@ pub const SERVER: &str = "regions.unikorn-cloud.org/server-id";
 /// `2` on what the v2 API manages.
 pub const API_VERSION: &str = "resource.unikorn-cloud.org/api-version";
 
+/// Annotation of a Region: the Secret that it holds, as `<namespace>/<name>`.
+pub const HELD_SECRET: &str = "regions.unikorn-cloud.org/held-secret";
 /// Annotation: a description written by the owner.
 pub const DESCRIPTION: &str = "unikorn-cloud.org/description";
 
