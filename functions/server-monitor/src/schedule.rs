@@ -3,13 +3,8 @@
 //! A tick is work for the region's own subject, `work.routine.server-monitor.<namespace>.<region>`. So there is one at most that
 //! waits, and the lease on it makes two rounds of one region impossible.
 //!
-//! Invariants: a schedule that is there with the same interval is left alone: set again at each start it would never fire
-//! where monitors start more often. Of several monitors that begin at once, the first one sets it.
+//! Invariant: a schedule that is there with the same interval is left alone, whoever starts: see [`timer::repeat`].
 
-use async_nats::HeaderMap;
-use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_SCHEDULE, NATS_SCHEDULE_TARGET};
-use async_nats::jetstream::context::PublishErrorKind;
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
@@ -17,18 +12,17 @@ use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
 use std::collections::HashSet;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use weir_api::{Kind, ObjectRef, crd};
 use weir_function_runtime::queue::{Queue, WORK};
-use weir_messages::{Cause, Envelope, Lane, Work, subject};
+use weir_function_runtime::timer::{self, Repeating};
+use weir_messages::{Cause, Lane, Work, subject};
 
 /// How often the regions are looked through.
 const EVERY: Duration = Duration::from_secs(5);
-/// How long an answer from the queue may take.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// What all schedules begin with.
-const PREFIX: &str = "timer.every.server-monitor.";
+const PREFIX: &str = "timer.every.server-monitor";
 
 /// Keeps a schedule for each region that exists, until `stop`.
 pub async fn run(client: Client, queue: Queue, interval: Duration, stop: CancellationToken) {
@@ -64,14 +58,13 @@ pub async fn keep(client: &Client, queue: &Queue, interval: Duration) -> anyhow:
         }
         let name = region.name.clone().unwrap_or_default();
         let object = ObjectRef::new(Kind::ServerMonitor, region.namespace.clone().unwrap_or_default(), name);
-        let subject = schedule_subject(&object)?;
-        if set(queue, &stream, &object, &subject, interval).await? {
+        wanted.insert(subject::repeating(&object)?);
+        if timer::repeat(queue, &Repeating::Object(object.clone()), interval).await? {
             // The first tick of a schedule is an interval away.
             queue.publish(Work::new(object, Cause::Resync), Lane::Routine, None, None).await?;
         }
-        wanted.insert(subject);
     }
-    let mut found = stream.info_with_subjects(format!("{PREFIX}>")).await?;
+    let mut found = stream.info_with_subjects(format!("{PREFIX}.>")).await?;
     let mut gone = Vec::new();
     while let Some(subject) = found.next().await {
         let (subject, _) = subject?;
@@ -101,43 +94,5 @@ pub async fn regions(client: &Client) -> anyhow::Result<Vec<ObjectMeta>> {
             Some(token) => params.continue_token = Some(token),
             None => return Ok(regions),
         }
-    }
-}
-
-fn schedule_subject(region: &ObjectRef) -> Result<String, subject::Error> {
-    Ok(subject::timer(region)?.replacen("timer.", "timer.every.", 1))
-}
-
-/// Sets a region's schedule, unless it is there already. True if it was set.
-async fn set<I>(
-    queue: &Queue,
-    stream: &Stream<I>,
-    region: &ObjectRef,
-    subject: &str,
-    interval: Duration,
-) -> anyhow::Result<bool> {
-    let wanted = format!("@every {}s", interval.as_secs().max(1));
-    let last = match stream.get_last_raw_message_by_subject(subject).await {
-        Ok(found) if found.headers.get(NATS_SCHEDULE).is_some_and(|schedule| schedule.as_str() == wanted) => {
-            return Ok(false);
-        }
-        Ok(found) => found.sequence,
-        Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => 0,
-        Err(error) => return Err(error.into()),
-    };
-    let work = Work::new(region.clone(), Cause::Resync);
-    let encoded = Envelope::new(format!("/weir/{}", queue.name()), work, None).encode()?;
-    let mut headers = HeaderMap::new();
-    for (name, value) in encoded.headers {
-        headers.insert(name, value);
-    }
-    headers.insert(NATS_SCHEDULE, wanted.as_str());
-    headers.insert(NATS_SCHEDULE_TARGET, subject::work(Lane::Routine, region)?);
-    headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, last.to_string());
-    let sending = queue.jetstream().publish_with_headers(subject.to_owned(), headers, encoded.payload.into());
-    match timeout(PATIENCE, async { sending.await?.await }).await? {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }

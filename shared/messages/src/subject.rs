@@ -19,8 +19,6 @@ pub const ALL_WORK: &str = "work.>";
 pub const ALL_TIMERS: &str = "timer.>";
 /// The filter that matches ticks, and nothing else.
 pub const ALL_TICKS: &str = "work.resync.*";
-/// The filter that matches schedules that have one object looked at again and again.
-pub const ALL_REPEATING: &str = "timer.every.>";
 /// The subjects of all dead letters.
 pub const ALL_DEAD: &str = "dead.>";
 
