@@ -118,7 +118,7 @@ impl Monitor {
 
     async fn call(&self, call: &Call) -> Verdict {
         let (scope, taking) = self.boundary.begin(call);
-        taking.run(self.told(call, &scope)).await
+        taking.run(Box::pin(self.told(call, &scope))).await
     }
 
     async fn told(&self, call: &Call, scope: &Scope) -> Verdict {

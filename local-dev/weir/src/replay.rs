@@ -126,10 +126,18 @@ async fn dispatch(recording: &Recording, until: Option<String>) -> anyhow::Resul
         Kind::Identity => replay(weir_identity::Identities, recording, until).await?,
         Kind::Network => replay(weir_network::Networks, recording, until).await?,
         Kind::SecurityGroup => replay(weir_security_group::SecurityGroups, recording, until).await?,
-        Kind::Server => replay(weir_server::Servers, recording, until).await?,
+        Kind::Server => replay(weir_server::BoundedServers { attempts: attempts()? }, recording, until).await?,
         Kind::ServerMonitor => replay_handler(weir_server_monitor::Monitor::replayed, recording, until).await?,
         other => bail!("there is no function for a {other} in this weir"),
     })
+}
+
+/// How often a server is made again: a setting of its function's, which a recording does not hold. Set as it was then.
+fn attempts() -> anyhow::Result<i32> {
+    match std::env::var("WEIR_PROVIDER_CREATE_ATTEMPTS") {
+        Ok(text) => text.parse().context("WEIR_PROVIDER_CREATE_ATTEMPTS is no number"),
+        Err(_) => Ok(weir_server::retry::ATTEMPTS),
+    }
 }
 
 fn show(recording: &Recording, replay: &Replay) {
@@ -155,6 +163,9 @@ fn show(recording: &Recording, replay: &Replay) {
     }
     for missing in &replay.missing {
         say!("the recording holds no answer to: {}", clean(missing));
+    }
+    if !replay.missing.is_empty() {
+        say!("What comes after the first of them follows from that, not from what happened.");
     }
     match parts {
         _ if replay.stopped => {}

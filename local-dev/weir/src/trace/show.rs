@@ -9,6 +9,11 @@ use weir_api::{Kind, ObjectRef};
 use weir_messages::Recording;
 use weir_messages::recording::{Answer, Body, Entry, Exchange, Peer};
 
+/// A cell of a story is cut here, so that a line of it can be taken in at a glance; `--id` shows all.
+const WIDEST: usize = 80;
+/// So much of a name tells it from others, mostly.
+const SHORT_NAME: usize = 14;
+
 /// Shows an object's calls, a line each.
 pub fn story(object: &ObjectRef, calls: &[Recording]) {
     say!("{object}");
@@ -75,11 +80,12 @@ pub fn row(call: &Recording, object: &ObjectRef) -> Vec<String> {
         }
     }
     let count = |peer| call.exchanges().filter(|e| e.peer == peer && !e.writes() && !e.authenticates()).count();
-    let nothing = |list: Vec<String>| if list.is_empty() { "nothing".to_owned() } else { clean(&together(list)) };
+    let nothing =
+        |list: Vec<String>| if list.is_empty() { "nothing".to_owned() } else { clip(&clean(&together(list)), WIDEST) };
     vec![
         when(&call.began),
         why(call),
-        format!("{} from Kubernetes, {} from the cloud", count(Peer::Kubernetes), count(Peer::Openstack)),
+        format!("{} kubernetes, {} cloud", count(Peer::Kubernetes), count(Peer::Openstack)),
         nothing(steps),
         nothing(did),
         clean(&outcome(call)),
@@ -88,10 +94,20 @@ pub fn row(call: &Recording, object: &ObjectRef) -> Vec<String> {
     ]
 }
 
+/// The beginning of a text that is longer.
+fn clip(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some(_) => text.chars().take(most - 1).chain(['…']).collect(),
+        None => text.to_owned(),
+    }
+}
+
 /// Why the function ran.
 fn why(call: &Recording) -> String {
     let trigger = &call.trigger;
-    let of = trigger.work.origin.as_ref().map(|origin| format!(" of {origin}")).unwrap_or_default();
+    let of =
+        trigger.work.origin.as_ref().map(|origin| format!(" of {} {}", origin.kind, clip(&origin.name, SHORT_NAME)));
+    let of = of.unwrap_or_default();
     let after = match trigger.work.attempt {
         0 => String::new(),
         1 => " after 1 failure".to_owned(),
@@ -272,8 +288,8 @@ mod tests {
             row(&call, call.object()),
             [
                 "2026-01-01T00:00:00.000Z",
-                "dependency of network/ns/n, urgent after 2 failures",
-                "1 from Kubernetes, 1 from the cloud",
+                "dependency of network n, urgent after 2 failures",
+                "1 kubernetes, 1 cloud",
                 "rebuild",
                 "POST servers/action (409), status ×2",
                 "yielded, again in 10.0 s: Nova is busy",

@@ -4,30 +4,29 @@
 //! step by step, with yesterday's code or with tomorrow's. Functions know nothing of it: the recorder stands where they
 //! meet the world ([`tape`], around the clients of a [`crate::Scope`]), and so does the player ([`replay`]).
 //!
+//! A call takes down what it says and hears ([`tape`]), which costs it next to nothing; when it is over, what was taken down goes to
+//! a thread on the side, which takes the secrets out ([`redact`]) and sends it to the stream.
+//!
 //! Invariants
-//! - Recording never holds up a call, and never fails one: what cannot be kept is counted and dropped.
+//! - Recording never holds up a call, and never fails one: what cannot be kept is counted and dropped, and `weir trace` says so.
 //! - No secret leaves the process ([`redact`]). This is done after the call, on all of it at once, since what is a secret is
 //!   often known only when it is seen a second time.
-//! - A replay sees what the call saw: reads, refusals, broken connections, and the clock. It reaches nobody.
+//! - A replay sees what the call saw: reads, refusals, broken connections, the clock, and where it was cut short. It reaches nobody.
 //! - The streams are bounded in age and size; the oldest go first.
 //!
-//! # Finding a wrong decision
-//!
-//! 1. `weir trace server/weir/web` lists an object's calls, newest last: when, why, what was read, the steps, the outcome.
-//! 2. `weir trace --id <call>` opens one, with every request and answer.
-//! 3. `weir replay call <call>` runs it again, in the code of this checkout, and puts the new decision beside the recorded
-//!    one. Unchanged code must say the same; put a `dbg!` or a breakpoint where you like, it is an ordinary process.
-//!    `--until <step>` stops where a step is decided that begins so.
-//! 4. Mend the function; replay again: the first point where the two part is shown, with the difference, and so are requests that
-//!    the new code makes and the recording has no answer to.
-//! 5. `weir export server/weir/web --output tests/recorded/<name>.json` keeps the calls as a test: the suite replays all
-//!    files of that folder.
+//! What is recorded, of which kind: every call of a function, by `--record`; of the server monitor's rounds those that wrote, woke or
+//! failed, since a round holds all servers of a region and most find nothing new. `REQUESTS`, the stream of what the front door was
+//! asked, is there and bounded; nothing writes to it until there is a front door.
 //!
 //! # Caveats
 //! - What is made at random (passwords, keys) differs from run to run. A request that carries it is compared without it.
 //! - Two requests made at the same time may be answered in another order when replayed; only steps and writes are compared.
 //! - `Retry-After` with a date, rather than seconds, is read against the clock of the day of the replay.
 //! - User data keeps its beginning only: a decision that hangs on its length or its parts is not replayed faithfully.
+//! - A function's own settings are not recorded; `weir replay` takes them from its environment.
+//! - A process that is killed takes with it what it has not stored yet, a few milliseconds' calls.
+//!
+#![doc = include_str!("guide.md")]
 
 pub mod boundary;
 mod decision;
@@ -198,7 +197,9 @@ impl InProgress {
                 };
                 // As it would come out of the stream.
                 let recording = publish::encode(&recording).ok().and_then(|bytes| Recording::decode(&bytes).ok());
-                let _ = recording.map(|recording| sender.send(recording));
+                if let Some(recording) = recording {
+                    let _ = sender.send(recording);
+                }
             }
             Sink::Stream(publisher) => publisher.keep(finished),
         }

@@ -64,7 +64,7 @@ fn rank(object: &Value) -> Option<usize> {
 /// The object as its owner would write it.
 fn written(object: &Value) -> Option<Value> {
     let kept = |name: &&str| Some(((*name).to_owned(), object["metadata"].get(*name)?.clone()));
-    let mut metadata: Map<String, Value> = METADATA.iter().filter_map(|name| kept(name)).collect();
+    let mut metadata: Map<String, Value> = METADATA.iter().filter_map(kept).collect();
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
         annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     }

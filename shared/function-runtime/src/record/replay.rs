@@ -276,7 +276,7 @@ impl Player {
         let then = self.stops.iter().find(|(by, at)| by == NO_ANSWER && *at >= done);
         if then.is_some_and(|(_, then)| !self.begins.iter().any(|at| (done..*then).contains(at))) {
             self.silence.notify_one();
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

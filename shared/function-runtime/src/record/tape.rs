@@ -74,6 +74,8 @@ pub struct Tape {
 struct Until {
     step: String,
     reached: Notify,
+    /// Nothing is taken down from then on: the function goes on until it has to wait for something.
+    is_reached: AtomicBool,
 }
 
 /// A request that waits for its answer. Dropped without one, it is abandoned.
@@ -109,7 +111,7 @@ impl Tape {
             tokens,
             size: AtomicUsize::new(0),
             dull: AtomicBool::new(false),
-            until: until.map(|step| Until { step, reached: Notify::new() }),
+            until: until.map(|step| Until { step, reached: Notify::new(), is_reached: AtomicBool::new(false) }),
         }
     }
 
@@ -138,10 +140,12 @@ impl Tape {
 
     /// A step was decided.
     pub(super) fn step(&self, step: String) {
-        if let Some(until) = self.until.as_ref().filter(|until| step.starts_with(&until.step)) {
+        let until = self.until.as_ref().filter(|until| step.starts_with(&until.step));
+        self.push(Raw::Step { at: self.at(), step });
+        if let Some(until) = until {
+            until.is_reached.store(true, Ordering::Relaxed);
             until.reached.notify_one();
         }
-        self.push(Raw::Step { at: self.at(), step });
     }
 
     /// Another object's function was told to look at it, or could not be.
@@ -192,6 +196,9 @@ impl Tape {
 
     /// Where it is, if there was room for it.
     fn push(&self, raw: Raw) -> Option<usize> {
+        if self.until.as_ref().is_some_and(|until| until.is_reached.load(Ordering::Relaxed)) {
+            return None;
+        }
         let mut entries = self.entries();
         if entries.len() >= MOST_ENTRIES {
             return None;

@@ -7,6 +7,7 @@
 //! - Bounded: when there are too many, all are forgotten, and learnt anew as they are met.
 
 use std::collections::HashMap;
+use std::fmt::Write;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
@@ -235,8 +236,10 @@ pub(super) fn percent(text: &str, space: &str, upper: bool) -> String {
             b' ' => out.push_str(space),
             b'-' | b'_' | b'.' | b'~' => out.push(byte.into()),
             _ if byte.is_ascii_alphanumeric() => out.push(byte.into()),
-            _ if upper => out.push_str(&format!("%{byte:02X}")),
-            _ => out.push_str(&format!("%{byte:02x}")),
+            _ => {
+                // Writing to a String cannot fail.
+                let _ = if upper { write!(out, "%{byte:02X}") } else { write!(out, "%{byte:02x}") };
+            }
         }
     }
     out

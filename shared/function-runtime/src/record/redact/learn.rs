@@ -36,7 +36,9 @@ impl Secrets {
             (Node::Text(text), Field::UserData) => self.learn_user_data(text),
             (Node::Text(text), Field::Plain) => self.learn_text(text, depth),
             (Node::List(items), Field::Secret | Field::UserData) => {
-                items.iter().for_each(|item| self.learn_member(name, item, depth));
+                for item in items {
+                    self.learn_member(name, item, depth);
+                }
             }
             (Node::Map(members), Field::Secret | Field::UserData) => {
                 for (member, value) in members {

@@ -33,6 +33,10 @@ const PLAIN_KEYS: [&str; 5] = ["domain-id", "project-id", "user-id", "ca.crt", "
 
 /// What a field of this name holds, without regard to case, hyphens, underscores and dots, and to what stands before a colon.
 pub(super) fn field(name: &str) -> Field {
+    // It names a Kubernetes Secret, and holds none.
+    if name == weir_api::labels::HELD_SECRET {
+        return Field::Plain;
+    }
     // From the end, since that is what most names are told by.
     let mut tail = [0_u8; LONGEST];
     let mut from = LONGEST;
@@ -124,7 +128,7 @@ mod tests {
             assert_eq!(field(name), Field::UserData, "{name}");
         }
         for name in
-            ["", "name", "tokens", "key_name", "public_key", "passwordExpiresAt", "xcredential", "data", ":", "é"]
+            ["", "name", "tokens", "key_name", "public_key", "passwordExpiresAt", weir_api::labels::HELD_SECRET, "xcredential", "data", ":", "é"]
         {
             assert_eq!(field(name), Field::Plain, "{name}");
         }

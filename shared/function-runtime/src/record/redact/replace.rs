@@ -23,8 +23,6 @@ struct Look {
     keys: bool,
     /// Percent signs.
     percents: bool,
-    /// A name and a password before a host.
-    hosts: bool,
 }
 
 impl Secrets {
@@ -45,7 +43,6 @@ impl Secrets {
             known: odd || self.known.is_in(text),
             keys: odd || text.contains(PRIVATE),
             percents: odd || text.contains('%'),
-            hosts: odd || text.contains('@'),
         }
     }
 
@@ -85,7 +82,9 @@ impl Secrets {
             (Node::Text(text), Field::Secret) => *text = self.secret(text).into(),
             (Node::Text(text), Field::UserData) => *text = self.user_data(text).into(),
             (Node::List(items), Field::Secret | Field::UserData) => {
-                items.iter_mut().for_each(|item| self.member(name, item, look, depth));
+                for item in items {
+                    self.member(name, item, look, depth);
+                }
             }
             (Node::Map(members), Field::Secret | Field::UserData) => {
                 for (member, value) in members {
@@ -185,11 +184,9 @@ impl Secrets {
                 words.iter().filter_map(|(at, inside)| Some((at.clone(), STANDARD.encode(changed(inside, at)?)))),
             )
         });
-        if look.hosts {
-            change(&mut out, |text| {
-                replaced(text, passwords(text).into_iter().map(|at| (at.clone(), self.secret(&text[at]))))
-            });
-        }
+        change(&mut out, |text| {
+            replaced(text, passwords(text).into_iter().map(|at| (at.clone(), self.secret(&text[at]))))
+        });
         change(&mut out, |text| {
             let stands_in = |value: &str| (!is_placeholder(value)).then(|| self.secret(value));
             replaced(text, fields::values(text).into_iter().filter_map(|at| Some((at.clone(), stands_in(&text[at])?))))
@@ -204,7 +201,7 @@ impl Secrets {
     }
 }
 
-fn change<'a>(text: &mut Cow<'a, str>, by: impl FnOnce(&str) -> Option<String>) {
+fn change(text: &mut Cow<'_, str>, by: impl FnOnce(&str) -> Option<String>) {
     if let Some(changed) = by(text) {
         *text = Cow::Owned(changed);
     }
