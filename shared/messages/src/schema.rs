@@ -126,19 +126,13 @@ fn asyncapi() -> Value {
             "event": {
                 "address": "events.work.{lane}.{kind}.{namespace}.{name}",
                 "title": "Work as it was published",
-                "description": "Stream EVENTS, bounded in age and size: the server copies there all that WORK takes under work.>.",
+                "description": "Stream EVENTS, bounded in age and size: the server copies there what is published under work.>. \
+                    What a timer brings is not among it.",
                 "parameters": {
                     "lane": { "description": "urgent is served first, routine is never starved.", "enum": lanes },
                     "kind": kind, "namespace": namespace, "name": name
                 },
                 "messages": { "work": { "$ref": "#/components/messages/work" } }
-            },
-            "eventTick": {
-                "address": "events.work.resync.{kind}",
-                "title": "Ticks as they were published",
-                "description": "Stream EVENTS.",
-                "parameters": { "kind": kind },
-                "messages": { "tick": { "$ref": "#/components/messages/tick" } }
             }
         },
         "operations": {

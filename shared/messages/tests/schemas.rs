@@ -83,7 +83,6 @@ fn every_subject_that_is_used_belongs_to_one_channel_of_the_asyncapi_document() 
             (subject::tick_schedule(*kind), "tickSchedule"),
             (format!("$KV.LEASES.{}", subject::lease_key(&object).unwrap()), "lease"),
             (format!("events.{urgent}"), "event"),
-            (format!("events.{}", subject::tick(*kind)), "eventTick"),
             (subject::dead(&urgent), "dead"),
             (recording::subject(&object, "0a1b").unwrap(), "trace"),
         ] {

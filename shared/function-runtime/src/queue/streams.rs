@@ -69,7 +69,8 @@ fn specs(limits: Limits, lease_ttl: Duration) -> [Spec; 6] {
             }),
             required: json!({
                 "max_msgs_per_subject": 1, "discard": "old", "allow_msg_schedules": true,
-                // Whoever publishes, and timers too: what is taken here is seen by the stream of events.
+                // Whoever publishes: what is taken here is seen by the stream of events. The server does not do that with
+                // what its timers bring.
                 "republish": { "src": subject::ALL_WORK, "dest": format!("{}{}", recording::EVENT, subject::ALL_WORK) }
             }),
             fixed: &[("retention", "workqueue")],
