@@ -7,6 +7,7 @@ use serde::Serialize;
 use std::time::Duration;
 use weir_api::{Kind, ObjectRef};
 use weir_function_runtime::queue::inspect::{Depth, Held, Letter, Listing, Message, Overview, Raw, Timer};
+use weir_messages::subject::{self, Subject};
 
 /// A table that is put together row by row.
 struct Table {
@@ -76,7 +77,7 @@ pub fn ls(overview: &Overview, json: bool) {
         table.row(
             tone,
             [
-                depth.kind.clone(),
+                if depth.kind == subject::ALL_TICKS { "(ticks)".to_owned() } else { depth.kind.clone() },
                 depth.lane.clone(),
                 depth.waiting.to_string(),
                 depth.in_flight.to_string(),
@@ -89,8 +90,9 @@ pub fn ls(overview: &Overview, json: bool) {
     }
     table.show();
     say!("");
-    let letters = if overview.dead == 1 { "letter" } else { "letters" };
-    say!("{} timers, {} leases, {} dead {letters}", overview.timers, overview.leases, overview.dead);
+    let many = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let (timers, leases) = (many(overview.timers, "timer"), many(overview.leases, "lease"));
+    say!("{timers}, {leases}, {}", many(overview.dead, "dead letter"));
 }
 
 /// What is worth saying about a lane.
@@ -185,7 +187,10 @@ pub fn timers(listing: &Listing<Timer>, json: bool) {
             [
                 timer.sequence.to_string(),
                 due,
-                object_or(timer.object.as_ref(), &timer.subject),
+                match subject::parse(&timer.subject) {
+                    Ok(Subject::TickSchedule { kind }) => format!("(every {kind})"),
+                    _ => object_or(timer.object.as_ref(), &timer.subject),
+                },
                 token(timer.cause),
                 timer.attempt.to_string(),
                 timer.target.clone().unwrap_or_else(|| "-".to_owned()),
