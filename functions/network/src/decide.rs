@@ -167,10 +167,12 @@ pub fn decide_removal(observed: &Observed) -> Result<Removal, Problem> {
 
 /// Why the subnet that is there cannot become the one that is asked for.
 fn changed(desired: &Desired, subnet: &Subnet) -> Option<Problem> {
-    if subnet.cidr.parse::<Ipv4Net>().ok() != Some(desired.prefix) {
+    let Ok(prefix) = subnet.cidr.parse::<Ipv4Net>() else {
+        return Some(Problem::retry("the cloud says of the network's subnet a prefix that is none; trying again"));
+    };
+    if prefix != desired.prefix {
         return Some(Problem::user_action(format!(
-            "the prefix of a network cannot be changed; set spec.prefix back to {}, or make another network",
-            subnet.cidr
+            "the prefix of a network cannot be changed; set spec.prefix back to {prefix}, or make another network"
         )));
     }
     if !desired.divided || given_out(subnet).is_empty() || is_divided_so(subnet, &desired.ranges) {

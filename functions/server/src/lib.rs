@@ -158,7 +158,8 @@ async fn converge(cloud: &Cloud<'_>, desired: &Desired, observed: &mut Observed,
 fn show(observed: &Observed, desired: &Desired, status: &mut crd::ServerStatus) {
     status.private_ip = observed.port.as_ref().and_then(|port| port.addresses.first().cloned());
     let public = observed.floating_ips.iter().find(|ip| ip.attached && !ip.foreign);
-    status.public_ip = public.filter(|_| desired.public).map(|ip| ip.address.clone());
+    let public = public.filter(|ip| desired.public && observe::is_address(&ip.address));
+    status.public_ip = public.map(|ip| ip.address.clone());
 }
 
 /// Removes everything, in order, until a fresh look shows nothing.

@@ -59,12 +59,23 @@ impl Port {
         Self {
             id: port.id.clone(),
             network: port.network_id.clone(),
-            addresses: port.fixed_ips.iter().map(|fixed| fixed.ip_address.clone()).collect(),
+            addresses: port
+                .fixed_ips
+                .iter()
+                .map(|fixed| &fixed.ip_address)
+                .filter(|ip| is_address(ip))
+                .cloned()
+                .collect(),
             groups: port.security_groups.iter().cloned().collect(),
             pairs: port.allowed_address_pairs.iter().map(|pair| Pair::observed(pair, &port.mac_address)).collect(),
             device: (!device.is_empty()).then(|| NovaServerId::from(device.as_str())),
         }
     }
+}
+
+/// Whether it is what a cloud calls it: addresses are shown to people.
+pub fn is_address(text: &str) -> bool {
+    text.parse::<std::net::IpAddr>().is_ok()
 }
 
 /// A floating IP.

@@ -1,6 +1,7 @@
 //! Ports as a person may be told of them.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use weir_openstack::network::Port;
 
 /// Ports by what they belong to, with their addresses: what an owner can recognise.
@@ -14,7 +15,9 @@ pub fn described(ports: &[Port]) -> String {
             owner if owner.starts_with("network:router") => "other routers",
             _ => "other ports",
         };
-        kinds.entry(kind).or_default().extend(port.fixed_ips.iter().map(|ip| ip.ip_address.as_str()));
+        // What a cloud calls an address is shown if it is one.
+        let addresses = port.fixed_ips.iter().map(|ip| ip.ip_address.as_str());
+        kinds.entry(kind).or_default().extend(addresses.filter(|address| address.parse::<IpAddr>().is_ok()));
     }
     let describe = |(kind, addresses): (&&str, &Vec<&str>)| {
         let shown = addresses.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
@@ -43,6 +46,7 @@ mod tests {
         };
         let mut ports: Vec<Port> = (1..=6).map(|n| port("compute:nova", &format!("10.0.0.{n}"))).collect();
         ports.push(port("Octavia", "10.0.0.9"));
+        ports.push(port("Octavia", "host cn-17: see 10.0.0.9"));
         let told = described(&ports);
         assert_eq!(told, "load balancers (10.0.0.9), servers (10.0.0.1, 10.0.0.2, 10.0.0.3, 10.0.0.4 and 2 more)");
     }

@@ -98,9 +98,14 @@ fn a_vlan_that_the_cloud_has_and_the_table_lacks_is_recorded_first() {
 /// Proves: NET-4
 #[test]
 fn a_changed_prefix_and_a_subnet_elsewhere_lead_to_no_step_at_all() {
-    for change in [(|s| s["cidr"] = json!("10.1.0.0/24")) as fn(&mut Value), |s| s["network_id"] = json!("other")] {
+    for change in [
+        (|s| s["cidr"] = json!("10.1.0.0/24")) as fn(&mut Value),
+        |s| s["cidr"] = json!("on host cn-17"),
+        |s| s["network_id"] = json!("other"),
+    ] {
         let observed = Observed { subnet: Some(subnet(change)), ..settled() };
-        decide(&desired(None), &observed).expect_err("refused");
+        let problem = decide(&desired(None), &observed).expect_err("refused");
+        assert!(!problem.message.contains("cn-17"), "{problem}");
     }
 }
 
