@@ -78,15 +78,16 @@ fn a_call_of_one_stack_is_traced_and_run_again_and_its_objects_come_about_in_ano
     // By what people call it; and by a kind as kubectl takes it.
     let trace = home.ok(&["trace", "servers/default/demo-server"]);
     let lines: Vec<&str> = trace.lines().collect();
-    assert_eq!(cells(lines[1]), ["WHEN", "WHY", "READ", "DECIDED", "DID", "OUTCOME", "TOOK", "CALL"]);
+    assert_eq!(cells(lines[1]), ["WHEN", "WHY", "READ", "DECIDED", "DID", "TOOK", "CALL", "OUTCOME"]);
     let made = lines.iter().find(|line| line.contains("create server"));
     let made = cells(made.unwrap_or_else(|| panic!("no call has made the server:\n{trace}")));
     assert_eq!(made.len(), 8, "{trace}");
     assert!(made[1].contains("urgent") || made[1].contains("routine"), "why: {trace}");
     assert!(made[2].contains("kubernetes") && made[2].contains("cloud"), "read: {trace}");
-    assert!(made[4].contains("POST servers") && made[4].contains("status"), "did: {trace}");
-    assert!(made[6].ends_with(" ms") || made[6].ends_with(" s"), "how long: {trace}");
-    let call = made[7];
+    assert!(made[4].contains("POST ports, servers, status"), "did: {trace}");
+    assert!(made[5].ends_with(" ms") || made[5].ends_with(" s"), "how long: {trace}");
+    assert_eq!(made[7], "settled", "{trace}");
+    let call = made[6];
 
     let story = home.ok(&["trace", "--id", call]);
     assert!(story.contains("step  ") && story.contains("-> 202") && story.contains("outcome: "), "{story}");
@@ -117,7 +118,7 @@ fn a_call_of_one_stack_is_traced_and_run_again_and_its_objects_come_about_in_ano
     assert!(imported.contains("Applied ") && imported.contains("Published "), "{imported}");
     scratch.eventually("all is available in the other stack", all_available);
     let trace = scratch.ok(&["trace", "server/default/demo-server"]);
-    assert!(trace.contains("POST servers"), "{trace}");
+    assert!(trace.contains("create server"), "{trace}");
 }
 
 /// How many passwords are in an exported file that are none of its placeholders.

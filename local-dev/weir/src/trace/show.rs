@@ -17,7 +17,7 @@ const SHORT_NAME: usize = 14;
 /// Shows an object's calls, a line each.
 pub fn story(object: &ObjectRef, calls: &[Recording]) {
     say!("{object}");
-    let heading = ["WHEN", "WHY", "READ", "DECIDED", "DID", "OUTCOME", "TOOK", "CALL"].map(str::to_owned).to_vec();
+    let heading = ["WHEN", "WHY", "READ", "DECIDED", "DID", "TOOK", "CALL", "OUTCOME"].map(str::to_owned).to_vec();
     let rows: Vec<Vec<String>> = std::iter::once(heading).chain(calls.iter().map(|call| row(call, object))).collect();
     for line in align(&rows) {
         say!("{line}");
@@ -88,9 +88,9 @@ pub fn row(call: &Recording, object: &ObjectRef) -> Vec<String> {
         format!("{} kubernetes, {} cloud", count(Peer::Kubernetes), count(Peer::Openstack)),
         nothing(steps),
         nothing(did),
-        clean(&outcome(call)),
         took(call.took),
-        call.id.clone(),
+        clean(&call.id),
+        clean(&outcome(call)),
     ]
 }
 
@@ -152,17 +152,28 @@ fn write(exchange: &Exchange) -> String {
     )
 }
 
-/// A list of words, those that are repeated once.
+/// A list of words, those that are repeated once, and a method only before the first of what it was used on.
 fn together(list: Vec<String>) -> String {
-    let mut out: Vec<(String, usize)> = vec![];
+    let mut words: Vec<(String, usize)> = vec![];
     for word in list {
-        match out.last_mut() {
+        match words.last_mut() {
             Some((last, many)) if *last == word => *many += 1,
-            _ => out.push((word, 1)),
+            _ => words.push((word, 1)),
         }
     }
-    let shown = out.into_iter().map(|(word, many)| if many > 1 { format!("{word} ×{many}") } else { word });
-    shown.collect::<Vec<_>>().join(", ")
+    let mut method = String::new();
+    let mut shown = vec![];
+    for (word, many) in words {
+        let is_method = |verb: &str| verb.bytes().all(|b| b.is_ascii_uppercase());
+        let mut word = word.as_str();
+        match word.split_once(' ').filter(|(verb, _)| is_method(verb)) {
+            Some((verb, rest)) if verb == method => word = rest,
+            Some((verb, _)) => verb.clone_into(&mut method),
+            None => {}
+        }
+        shown.push(if many > 1 { format!("{word} ×{many}") } else { word.to_owned() });
+    }
+    shown.join(", ")
 }
 
 fn when(time: &str) -> String {
@@ -278,7 +289,9 @@ mod tests {
             exchange("kubernetes", "GET", "/apis/g/v1/namespaces/ns/servers/a", 200),
             exchange("openstack", "POST", "http://c/identity/v3/auth/tokens", 201),
             exchange("openstack", "GET", "http://c/compute/v2.1/servers/detail?name=a", 200),
-            {"entry": "step", "at": 2, "step": "rebuild: Submit { image: x }"},
+            {"entry": "step", "at": 2, "step": "rebuild Submit(Rebuild { image: x })"},
+            exchange("openstack", "POST", "http://c/network/v2.0/ports", 201),
+            exchange("openstack", "POST", "http://c/network/v2.0/ports", 201),
             exchange("openstack", "POST", "http://c/compute/v2.1/servers/1f/action", 409),
             exchange("kubernetes", "PATCH", "/apis/g/v1/namespaces/ns/servers/a/status?fieldManager=weir", 200),
             exchange("kubernetes", "PATCH", "/apis/g/v1/namespaces/ns/servers/a/status?fieldManager=weir", 200),
@@ -290,11 +303,11 @@ mod tests {
                 "2026-01-01T00:00:00.000Z",
                 "dependency of network n, urgent after 2 failures",
                 "1 kubernetes, 1 cloud",
-                "rebuild",
-                "POST servers/action (409), status ×2",
-                "yielded, again in 10.0 s: Nova is busy",
+                "rebuild Submit",
+                "POST ports ×2, servers/action (409), status ×2",
                 "41 ms",
                 "0c1d",
+                "yielded, again in 10.0 s: Nova is busy",
             ]
         );
     }
