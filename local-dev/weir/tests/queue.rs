@@ -68,7 +68,8 @@ async fn every_view_shows_what_there_is_to_people_and_to_programs() {
     assert_eq!((&overview["lanes"][0]["kind"], &overview["lanes"][0]["waiting"]), (&"server".into(), &1.into()));
     let shown = rig.says(&["ls"]);
     assert!(
-        shown.contains("no function of this kind has been here yet") && shown.contains("1 timer, 1 lease, 0 dead letters"),
+        shown.contains("no function of this kind has been here yet")
+            && shown.contains("1 timer, 1 lease, 0 dead letters"),
         "{shown}"
     );
 
