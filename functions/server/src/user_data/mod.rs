@@ -105,7 +105,8 @@ impl Payload {
         BEGINNINGS.into_iter().find(|(with, _)| begins(with)).map(|(_, payload)| payload)
     }
 
-    /// The type by which cloud-init knows it inside a multipart.
+    /// The type by which cloud-init knows it inside a multipart. A template's is its own: the predecessor's `text/jinja` is
+    /// none that cloud-init acts on.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Jinja => "text/jinja2",

@@ -46,7 +46,12 @@ fn a_payload_is_known_by_its_first_line_as_the_table_says() {
     for case in cases(include_str!("../../tests/tables/user_data_content_type.json")) {
         let line = case["input"]["firstLine"].as_str().unwrap();
         let found = Payload::of(format!("{line}\nrest").as_bytes()).map(Payload::content_type);
-        assert_eq!(found, case["expect"]["contentType"].as_str(), "{line}");
+        let expected = match case["expect"]["contentType"].as_str() {
+            // The predecessor's word, under which cloud-init would pass a template over.
+            Some("text/jinja") => Some("text/jinja2"),
+            expected => expected,
+        };
+        assert_eq!(found, expected, "{line}");
     }
     // What the table leaves out.
     for (text, expected) in [
