@@ -45,9 +45,11 @@ where
     runtime.block_on(async {
         let stop = CancellationToken::new();
         // Before anything else: a signal that comes while the process starts stops it as any other does.
-        match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-            (Ok(terminate), Ok(interrupt)) => drop(tokio::spawn(cancel_on(terminate, interrupt, stop.clone()))),
-            _ => tracing::error!("signals cannot be listened to; stop this process with SIGKILL"),
+        let (terminate, interrupt) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+        if let (Ok(terminate), Ok(interrupt)) = (terminate, interrupt) {
+            tokio::spawn(cancel_on(terminate, interrupt, stop.clone()));
+        } else {
+            tracing::error!("signals cannot be listened to; stop this process with SIGKILL");
         }
         match process(stop).await {
             Ok(()) => ExitCode::SUCCESS,
