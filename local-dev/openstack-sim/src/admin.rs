@@ -20,8 +20,8 @@ fn refuse(status: u16, message: impl Into<String>) -> Reply {
 pub(crate) fn handle(shared: &Shared, path: &[&str], request: &Request) -> Reply {
     match (request.method.as_str(), path) {
         ("GET", []) => {
-            let pages =
-                ["bootstrap", "state", "counts", "requests", "served", "faults", "clock"].map(|name| format!("/_sim/{name}"));
+            let pages = ["bootstrap", "state", "counts", "requests", "served", "faults", "clock"]
+                .map(|name| format!("/_sim/{name}"));
             Reply::json(200, json!({"see": pages}))
         }
         ("GET", ["bootstrap"]) => Reply::json(200, Bootstrap::new(&shared.config, &shared.url).to_json()),
