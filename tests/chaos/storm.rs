@@ -30,7 +30,9 @@ impl Field {
     pub async fn start(environment: &[(&str, &str)]) -> Self {
         let mut stack = Stack::start_with(environment).await;
         for _ in 1..COPIES {
-            FUNCTIONS.iter().for_each(|name| stack.add(name, environment));
+            for name in FUNCTIONS {
+                stack.add(name, environment);
+            }
         }
         let (mut ways, nats) = (vec![], SocketAddr::from(([127, 0, 0, 1], stack.nats.port())));
         for mut process in std::mem::take(&mut stack.functions) {
@@ -152,7 +154,9 @@ fn clear(field: &mut Field) {
         signal(&field.stack, victim, Signal::SIGCONT);
         start(&mut field.stack, victim);
     }
-    field.ways.iter().for_each(|way| way.set(Weather::Fair));
+    for way in &field.ways {
+        way.set(Weather::Fair);
+    }
 }
 
 fn way(field: &Field, victim: Victim, deed: impl Fn(&Proxy)) {

@@ -108,15 +108,16 @@ fn fits(channel: &Value, subject: &str) -> bool {
     };
     let (mut pattern, mut tokens) = (address.split('.'), subject.split('.'));
     loop {
-        match (pattern.next(), tokens.next()) {
+        let (part, token) = match (pattern.next(), tokens.next()) {
             (None, None) => return true,
+            (Some(part), Some(token)) => (part, token),
+            _ => return false,
+        };
+        match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
             // Of several tokens, as its description says.
-            (Some("{subject}" | "{key}"), Some(_)) => return true,
-            (Some(part), Some(token)) => match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
-                Some(parameter) if allowed(parameter, token) => {}
-                None if part == token => {}
-                _ => return false,
-            },
+            Some("subject" | "key") => return true,
+            Some(parameter) if allowed(parameter, token) => {}
+            None if part == token => {}
             _ => return false,
         }
     }
