@@ -7,7 +7,6 @@
 //! it their own function would not know where to make them.
 
 use crate::desired;
-use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -175,7 +174,5 @@ where
     let Some(identity) = labels::anchor(server, labels::IDENTITY) else {
         return Ok(Vec::new());
     };
-    let list = ListParams::default().labels(&format!("{}={identity}", labels::IDENTITY));
-    let found = scope.api::<K>().list(&list).await;
-    Ok(found.map_err(|error| kubernetes::problem(&error, &format!("listing {}", K::plural(&()))))?.items)
+    scope.labelled(labels::IDENTITY, identity).await
 }

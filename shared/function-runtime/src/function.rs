@@ -1,11 +1,13 @@
 //! What a function is, and what it is given.
 
 use crate::gate::{Gate, GatedTransport};
+use crate::kubernetes;
 use crate::record::replay::Player;
 use crate::record::tape::{NO_ANSWER, TIME_UP, Tape};
 use crate::worker::Call;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -231,7 +233,19 @@ impl Scope {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
     {
         let doing = || format!("reading {} {name}", K::kind(&()));
-        self.api::<K>().get_opt(name).await.map_err(|error| crate::kubernetes::problem(&error, &doing()))
+        let read = self.api::<K>().get_opt(name).await;
+        Ok(read.map_err(|error| kubernetes::problem(&error, &doing()))?.map(kubernetes::lean))
+    }
+
+    /// Reads all objects afresh that carry this value of a label.
+    pub async fn labelled<K>(&self, label: &str, value: &str) -> Result<Vec<K>, Problem>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let doing = || format!("listing {}", K::plural(&()));
+        let read = self.api::<K>().list(&ListParams::default().labels(&format!("{label}={value}"))).await;
+        let list = read.map_err(|error| kubernetes::problem(&error, &doing()))?;
+        Ok(list.items.into_iter().map(kubernetes::lean).collect())
     }
 
     /// The region that an object's label names, with its credential, read afresh (OSC-4).

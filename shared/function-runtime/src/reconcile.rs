@@ -98,7 +98,7 @@ impl<F: Function> Reconciler<F> {
             return Ok((Verdict::Parked, None));
         }
         if !deleting && let Some(stored) = kubernetes::take_hold(&api, &object, F::FINALIZER).await? {
-            object = stored;
+            object = kubernetes::lean(stored);
         }
         let mut status = object.status().cloned().unwrap_or_default();
         let hindrance = if deleting { awaited_references(&object) } else { must_stay(&object) };
