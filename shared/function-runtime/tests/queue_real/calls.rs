@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use async_nats::HeaderMap;
 use serde_json::{Value, json};
+use weir_api::{Kind, ObjectRef};
 use weir_function_runtime::queue::Queue;
 use weir_function_runtime::telemetry::metrics;
 use weir_function_runtime::worker::Verdict;
-use weir_messages::{Cause, Lane, Traceparent};
+use weir_messages::{Cause, Lane, Traceparent, Work};
 
 use crate::support::{Recorder, Rig, api, changed, count, eventually, until_all_is_quiet, within};
 
@@ -37,18 +38,28 @@ async fn a_thousand_messages_during_a_call_cost_one_call_more() {
     let rig = Rig::start();
     let queue = rig.queue().await;
     let go = tokio::sync::watch::Sender::new(false);
-    let handler = gated(&go);
+    let waits = go.subscribe();
+    let handler = Recorder::of(Kind::Volume, move |_, _, nth| {
+        let mut go = waits.clone();
+        async move {
+            if nth == 0 {
+                let _ = go.wait_for(|go| *go).await;
+            }
+            Verdict::Settled
+        }
+    });
+    let work = || Work::new(ObjectRef::new(Kind::Volume, "ns", "a"), Cause::Changed);
     let worker = rig.worker(&handler, &["--concurrency", "8"]).await;
-    queue.publish(changed("a"), Lane::Urgent, None, None).await.unwrap();
+    queue.publish(work(), Lane::Urgent, None, None).await.unwrap();
     handler.until("the first call", |calls| calls.len() == 1).await;
     for _ in 0..1000 {
-        queue.publish(changed("a"), Lane::Urgent, None, None).await.unwrap();
+        queue.publish(work(), Lane::Urgent, None, None).await.unwrap();
     }
     // All that the server has delivered has to have arrived: only then is it known what the call that runs covers.
     eventually("everything to be delivered", || async {
-        let info = consumer(&queue, "server-urgent").await;
+        let info = consumer(&queue, "volume-urgent").await;
         let delivered = info["delivered"]["consumer_seq"].as_u64();
-        (info["num_pending"] == 0 && delivered == Some(metrics::DELIVERED.get(&["server", "urgent"]))).then_some(())
+        (info["num_pending"] == 0 && delivered == Some(metrics::DELIVERED.get(&["volume", "urgent"]))).then_some(())
     })
     .await;
     go.send_replace(true);
@@ -303,7 +314,7 @@ async fn what_cannot_be_understood_is_kept_with_its_reason_and_its_bytes_and_oth
     assert_eq!(header("Weir-Original-ce-type"), "weir.work.v9");
     let garbage = dead.get_last_raw_message_by_subject("dead.work.routine.server.ns.garbage").await.unwrap();
     assert_eq!(garbage.headers.get("Weir-Dead-Reason").unwrap().as_str(), "missing-header");
-    assert_eq!(metrics::DEAD_LETTERS.get(&["future-version"]), 1);
+    assert!(metrics::DEAD_LETTERS.get(&["future-version"]) >= 1);
     assert_eq!(handler.calls().len(), 1, "no call was made for either");
 }
 

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_util::sync::CancellationToken;
-use weir_function_runtime::telemetry;
 
-use crate::support::{Recorder, Rig, eventually};
+use crate::processes::Worker;
+use crate::support::{Rig, eventually};
 
 /// Status and body.
 async fn get(address: SocketAddr, path: &str) -> (u16, String) {
@@ -23,28 +23,26 @@ async fn get(address: SocketAddr, path: &str) -> (u16, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_cannot_work_says_so_to_whoever_asks_and_says_why() {
     let mut rig = Rig::hurried();
-    let stop = CancellationToken::new();
-    let address = telemetry::serve("127.0.0.1:0".parse().unwrap(), stop.clone()).await.unwrap();
-    let (status, body) = get(address, "/readyz").await;
-    assert_eq!((status, body.as_str()), (503, "starting\n"));
-    let worker = rig.worker(&Recorder::settling(), &[]).await;
-    eventually("readiness", || async { (get(address, "/readyz").await.0 == 200).then_some(()) }).await;
-    assert!(get(address, "/metrics").await.1.contains("weir_nats_connected 1\n"));
     rig.nats.kill();
-    let why = eventually("the loss to be told", || async {
-        let (status, body) = get(address, "/readyz").await;
-        (status == 503).then_some(body)
-    })
-    .await;
-    assert!(why.starts_with("queue: "), "{why}");
-    assert_eq!(get(address, "/healthz").await, (200, "ok\n".to_owned()), "it lives");
-    eventually("the metric", || async {
-        get(address, "/metrics").await.1.contains("weir_nats_connected 0\n").then_some(())
-    })
-    .await;
-    rig.nats.restart().unwrap();
-    eventually("readiness again", || async { (get(address, "/readyz").await.0 == 200).then_some(()) }).await;
-    worker.stop().await;
-    assert_eq!(get(address, "/readyz").await, (503, "queue: stopping\n".to_owned()));
-    stop.cancel();
+    let folder = TempDir::new().unwrap();
+    let (_worker, address) = Worker::start_serving(&rig, folder.path());
+    let (status, body) = get(address, "/readyz").await;
+    assert_eq!((status, body.as_str()), (503, "queue: not connected to NATS yet\n"));
+    for _ in 0..2 {
+        rig.nats.restart().unwrap();
+        eventually("readiness", || async { (get(address, "/readyz").await.0 == 200).then_some(()) }).await;
+        assert!(get(address, "/metrics").await.1.contains("weir_nats_connected 1\n"));
+        rig.nats.kill();
+        let why = eventually("the loss to be told", || async {
+            let (status, body) = get(address, "/readyz").await;
+            (status == 503).then_some(body)
+        })
+        .await;
+        assert!(why.starts_with("queue: "), "{why}");
+        assert_eq!(get(address, "/healthz").await, (200, "ok\n".to_owned()), "it lives");
+        eventually("the metric", || async {
+            get(address, "/metrics").await.1.contains("weir_nats_connected 0\n").then_some(())
+        })
+        .await;
+    }
 }

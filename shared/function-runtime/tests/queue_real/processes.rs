@@ -4,6 +4,8 @@
 //! is a folder. What it does there is in files, which outlive it.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use weir_function_runtime::settings::Settings;
 use weir_function_runtime::worker::{self, Call, Handler, Point, Verdict};
 use weir_messages::Lane;
 
-use crate::support::{Rig, api, changed, count, eventually, until_all_is_quiet};
+use crate::support::{PATIENCE, Rig, api, changed, count, eventually, until_all_is_quiet};
 
 const FOLDER: &str = "WEIR_TEST_FOLDER";
 const ARGUMENTS: &str = "WEIR_TEST_ARGUMENTS";
@@ -125,17 +127,37 @@ impl Worker {
 
     /// One that reaches NATS by another way.
     pub fn start_at(nats: &str, folder: &Path, arguments: &str, stop_at: &str) -> Self {
+        Self(Self::command(nats, folder, arguments, stop_at).spawn().unwrap())
+    }
+
+    /// One that serves its metrics, and where.
+    pub fn start_serving(rig: &Rig, folder: &Path) -> (Self, SocketAddr) {
+        let arguments = "--metrics 127.0.0.1:0";
+        let mut child = Self::command(&rig.nats.url(), folder, arguments, "").stdout(Stdio::piped()).spawn().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        // To the end, lest it has nobody to speak to.
+        std::thread::spawn(move || {
+            for line in said.lines().map_while(Result::ok) {
+                if let Some((_, address)) = line.split_once("metrics http://") {
+                    let _ = tell.send(address.trim().parse().unwrap());
+                }
+            }
+        });
+        (Self(child), told.recv_timeout(PATIENCE).expect("it says where its metrics are"))
+    }
+
+    fn command(nats: &str, folder: &Path, arguments: &str, stop_at: &str) -> Command {
         let arguments = format!("--nats {nats} --lease-ttl 2s {arguments}").trim().to_owned();
-        let child = Command::new(std::env::current_exe().unwrap())
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
             .args(["--exact", "processes::a_worker_process", "--ignored", "--nocapture", "--test-threads", "1"])
             .env(FOLDER, folder)
             .env(ARGUMENTS, arguments)
             .env(STOP_AT, stop_at)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        Self(child)
+            .stdout(Stdio::null());
+        command
     }
 
     pub fn signal(&self, signal: Signal) {

@@ -117,6 +117,7 @@ type Behaviour = Box<dyn Fn(Arc<Recorder>, Seen, usize) -> BoxFuture<'static, Ve
 
 /// A handler that does as the test says and remembers its calls.
 pub struct Recorder {
+    kind: Kind,
     calls: watch::Sender<Vec<Seen>>,
     running: Mutex<(usize, usize)>,
     behaviour: Behaviour,
@@ -130,8 +131,18 @@ impl Recorder {
         F: Fn(Arc<Self>, Seen, usize) -> R + Send + Sync + 'static,
         R: Future<Output = Verdict> + Send + 'static,
     {
+        Self::of(Kind::Server, behaviour)
+    }
+
+    /// The same for another kind: one that no other test uses has its metrics to itself, where tests share a process.
+    pub fn of<F, R>(kind: Kind, behaviour: F) -> Arc<Self>
+    where
+        F: Fn(Arc<Self>, Seen, usize) -> R + Send + Sync + 'static,
+        R: Future<Output = Verdict> + Send + 'static,
+    {
         let behaviour: Behaviour = Box::new(move |me, seen, nth| Box::pin(behaviour(me, seen, nth)));
         Arc::new_cyclic(|me| Self {
+            kind,
             calls: watch::Sender::new(Vec::new()),
             running: Mutex::new((0, 0)),
             behaviour,
@@ -174,7 +185,7 @@ impl Drop for Count<'_> {
 
 impl Handler for Recorder {
     fn kind(&self) -> Kind {
-        Kind::Server
+        self.kind
     }
 
     fn handle<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Verdict> {
