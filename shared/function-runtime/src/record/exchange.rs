@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use weir_messages::recording::{Answer, Exchange, Peer};
 
-use super::redact::{Json, Secrets};
+use super::redact::{Json, Learnt, Secrets};
 
 /// Headers that are secrets.
 const SECRET: [&str; 6] =
@@ -92,11 +92,10 @@ impl RawExchange {
         self.asked.body.len() + answer + 512
     }
 
-    /// Lets `secrets` know of those that are in it.
-    pub(super) fn learn(&self, secrets: &mut Secrets) {
+    /// Lets `secrets` know of those that are in it, and takes it apart for [`Heard::without`].
+    pub(super) fn learn(&self, secrets: &mut Secrets) -> Heard<'_> {
         let url = self.asked.uri.to_string();
-        let mut learn = |headers: &Headers, body: &Bytes| {
-            secrets.learn(&url, body);
+        let mut learn = |headers: &Headers| {
             for (name, value) in headers {
                 if SECRET.contains(&name.as_str())
                     && let Ok(value) = value.to_str()
@@ -106,16 +105,29 @@ impl RawExchange {
                 }
             }
         };
-        learn(&self.asked.headers, &self.asked.body);
+        learn(&self.asked.headers);
+        let mut answer = None;
         if let Answered::Response { headers, body, .. } = &self.answered {
-            learn(headers, body);
+            learn(headers);
+            answer = Some(secrets.learn(&url, body));
         }
+        let body = secrets.learn(&url, &self.asked.body);
+        Heard { exchange: self, url, body, answer }
     }
+}
 
-    /// What is recorded of it.
-    pub(super) fn without(&self, secrets: &mut Secrets) -> Exchange<Json> {
-        let asked = &*self.asked;
-        let url = asked.uri.to_string();
+/// An exchange whose secrets are learnt.
+pub(super) struct Heard<'a> {
+    exchange: &'a RawExchange,
+    url: String,
+    body: Learnt<'a>,
+    answer: Option<Learnt<'a>>,
+}
+
+impl Heard<'_> {
+    /// What is recorded of it; after all exchanges of the call have been learnt from.
+    pub(super) fn without(self, secrets: &mut Secrets) -> Exchange<Json> {
+        let asked = &*self.exchange.asked;
         let headers = |secrets: &Secrets, headers: &Headers| {
             let kept = headers.iter().filter_map(|(name, value)| {
                 Some((name.as_str().to_owned(), secrets.header(name.as_str(), value.to_str().ok()?)?))
@@ -124,16 +136,18 @@ impl RawExchange {
         };
         Exchange {
             at: asked.at,
-            took: self.took,
+            took: self.exchange.took,
             peer: asked.peer,
             method: asked.method.to_string(),
-            url: secrets.url(&url),
+            url: secrets.url(&self.url),
             headers: headers(secrets, &asked.headers),
-            body: secrets.body(&url, &asked.body),
-            answer: match &self.answered {
-                Answered::Response { status, headers: all, body } => {
-                    Answer::Response { status: *status, headers: headers(secrets, all), body: secrets.body(&url, body) }
-                }
+            body: secrets.body(self.body),
+            answer: match &self.exchange.answered {
+                Answered::Response { status, headers: all, .. } => Answer::Response {
+                    status: *status,
+                    headers: headers(secrets, all),
+                    body: self.answer.and_then(|answer| secrets.body(answer)),
+                },
                 Answered::Failed { failure, detail } => {
                     Answer::Failed { failure: (*failure).to_owned(), detail: secrets.text(detail).into_owned() }
                 }

@@ -319,9 +319,9 @@ impl Player {
     /// The answer to a request, and when it came; or what is missing.
     fn find(&self, peer: Peer, method: &str, url: &str, body: &Bytes) -> Result<(u64, Answer), String> {
         let mut secrets = Secrets::new(self.key.clone());
-        secrets.learn(url, body);
+        let learnt = secrets.learn(url, body);
         let asked_url = normal_text(&secrets.url(url));
-        let asked = secrets.body(url, body).map(|body| normal_body(&body));
+        let asked = secrets.body(learnt).map(|body| normal_body(&body));
         let mut state = self.state();
         let alike = |e: &Exchange| e.peer == peer && e.method == method && normal_text(&e.url) == asked_url;
         let same = state.exchanges.iter().position(|e| alike(e) && e.body.as_ref().map(normal) == asked);

@@ -21,7 +21,7 @@ use weir_api::ObjectRef;
 use weir_messages::recording::{Entry, Exchange, Outcome, Peer};
 use weir_openstack::{Purpose, Transport, TransportError, purpose};
 
-use super::exchange::{Answered, Asked, RawExchange};
+use super::exchange::{Answered, Asked, Heard, RawExchange};
 use super::redact::{Json, Secrets};
 use super::tokens::Tokens;
 
@@ -269,17 +269,20 @@ impl Tape {
         held.extend(self.tokens.failures(self.begun));
         let complete = raw.len() < MOST_ENTRIES;
         let raw: Vec<Raw> = raw.into_iter().map(Raw::or_abandoned).collect();
-        let learn = |secrets: &mut Secrets| {
-            let exchanges = held.iter().chain(raw.iter().filter_map(Raw::exchange));
-            exchanges.for_each(|exchange| exchange.learn(secrets));
-        };
         let forgot = secrets.forgot();
-        learn(secrets);
+        let all = || held.iter().chain(raw.iter().filter_map(Raw::exchange));
+        let mut learnt: Vec<Heard<'_>> = all().map(|exchange| exchange.learn(secrets)).collect();
         if secrets.forgot() != forgot {
-            learn(secrets);
+            learnt = all().map(|exchange| exchange.learn(secrets)).collect();
         }
-        let entries = raw.iter().map(|raw| raw.without(secrets)).collect();
-        let held = held.iter().map(|exchange| exchange.without(secrets)).collect();
+        let exchanges = learnt.split_off(held.len());
+        let mut exchanges = exchanges.into_iter();
+        let entries = raw.iter().map(|raw| match raw {
+            Raw::Exchange(_) => exchanges.next().map_or(Entry::Other, |heard| Entry::Exchange(heard.without(secrets))),
+            other => other.without(secrets),
+        });
+        let entries = entries.collect();
+        let held = learnt.into_iter().map(|heard| heard.without(secrets)).collect();
         let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner).take();
         let problem = problem.map(|problem| weir_messages::recording::Problem {
             consequence: super::consequence(problem.consequence).to_owned(),
@@ -316,11 +319,11 @@ impl Raw {
         }
     }
 
-    fn without(&self, secrets: &mut Secrets) -> Entry<Json> {
+    /// What is recorded of anything but an exchange.
+    fn without(&self, secrets: &Secrets) -> Entry<Json> {
         let text = |text: &String| secrets.text(text).into_owned();
         match self {
-            Self::Asked(_) => Entry::Other,
-            Self::Exchange(exchange) => Entry::Exchange(exchange.without(secrets)),
+            Self::Asked(_) | Self::Exchange(_) => Entry::Other,
             Self::Step { at, step } => Entry::Step { at: *at, step: text(step) },
             Self::Clock(time) => Entry::Clock { time: time.to_string() },
             Self::Wake { at, object, failure } => {

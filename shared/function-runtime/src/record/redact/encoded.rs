@@ -101,7 +101,12 @@ pub(super) fn words(text: &str) -> Vec<(std::ops::Range<usize>, Inside)> {
             continue;
         }
         let end = bytes[at..].iter().position(|b| !is_base64(*b)).map_or(bytes.len(), |many| at + many);
-        if let Some(word) = word(text, at, end) {
+        // IDs are of hexadecimal digits, and what they would be in base64 is no text.
+        let is_id = |b: &u8| matches!(b, b'0'..=b'9' | b'a'..=b'f' | b'-');
+        if end - at >= SHORTEST
+            && !bytes[at..end].iter().all(is_id)
+            && let Some(word) = word(text, at, end)
+        {
             found.push(word);
         }
         at = end;

@@ -6,6 +6,7 @@
 //!   quote, as much as is there, if it is enough to know it by.
 //! - Bounded: when there are too many, all are forgotten, and learnt anew as they are met.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -52,13 +53,15 @@ struct Form {
 #[derive(Default)]
 struct Finder {
     forms: HashMap<[u8; SHORTEST], Vec<Form>>,
-    beginnings: Option<AhoCorasick>,
+    /// Made when it is needed: secrets are learnt several at a time.
+    beginnings: OnceCell<Option<AhoCorasick>>,
     secrets: usize,
 }
 
 impl Finder {
     fn add(&mut self, form: Form) {
         let Some(beginning) = beginning(form.text.as_bytes()) else { return };
+        self.beginnings.take();
         let alike = self.forms.entry(beginning).or_default();
         if !alike.iter().any(|other| other.text == form.text) {
             alike.push(form);
@@ -66,9 +69,13 @@ impl Finder {
         }
     }
 
-    fn prepare(&mut self) {
+    fn beginnings(&self) -> Option<&AhoCorasick> {
+        if self.forms.is_empty() {
+            return None;
+        }
         // There is nothing in short texts of plain bytes that it could refuse.
-        self.beginnings = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(self.forms.keys()).ok();
+        let build = || AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(self.forms.keys()).ok();
+        self.beginnings.get_or_init(build).as_ref()
     }
 
     fn join(&mut self, other: &mut Self) {
@@ -76,12 +83,12 @@ impl Finder {
             self.add(form);
         }
         self.secrets += std::mem::take(&mut other.secrets);
-        other.beginnings = None;
+        other.beginnings.take();
     }
 
     /// The first form in `text` from some place on: where it is, how much of it there is, what it becomes.
     fn find(&self, text: &str, mut from: usize) -> Option<(usize, usize, &str)> {
-        let beginnings = self.beginnings.as_ref()?;
+        let beginnings = self.beginnings()?;
         while let Some(found) = text.get(from..).and_then(|rest| beginnings.find(rest)) {
             let at = from + found.start();
             let rest = &text.as_bytes()[at..];
@@ -164,9 +171,6 @@ impl Known {
         self.new.secrets += 1;
         if self.new.secrets >= NEW {
             self.old.join(&mut self.new);
-            self.old.prepare();
-        } else {
-            self.new.prepare();
         }
     }
 

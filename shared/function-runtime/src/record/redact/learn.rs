@@ -7,11 +7,11 @@ use super::keys::PRIVATE;
 use super::known::Sort;
 use super::names::{Field, field, is_plain_inside, is_plain_value};
 use super::node::Node;
-use super::replace::passwords;
+use super::replace::{Look, passwords};
 use super::{Secrets, fields, is_kubernetes_secret};
 
 impl Secrets {
-    pub(super) fn learn_json(&mut self, value: &Node<'_>, depth: usize) {
+    pub(super) fn learn_json(&mut self, value: &Node<'_>, look: Look, depth: usize) {
         match value {
             Node::Map(members) => {
                 let kubernetes = is_kubernetes_secret(value);
@@ -20,33 +20,33 @@ impl Secrets {
                         Node::Map(data) if kubernetes && matches!(&**name, "data" | "stringData") => {
                             self.learn_data(data, name == "data");
                         }
-                        _ => self.learn_member(name, value, depth),
+                        _ => self.learn_member(name, value, look, depth),
                     }
                 }
             }
-            Node::List(items) => items.iter().for_each(|item| self.learn_json(item, depth)),
-            Node::Text(text) => self.learn_text(text, depth),
+            Node::List(items) => items.iter().for_each(|item| self.learn_json(item, look, depth)),
+            Node::Text(text) => self.learn_text(text, look, depth),
             _ => {}
         }
     }
 
-    fn learn_member(&mut self, name: &str, value: &Node<'_>, depth: usize) {
+    fn learn_member(&mut self, name: &str, value: &Node<'_>, look: Look, depth: usize) {
         match (value, field(name)) {
             (Node::Text(text), Field::Secret) => self.learn_secret(text),
             (Node::Text(text), Field::UserData) => self.learn_user_data(text),
-            (Node::Text(text), Field::Plain) => self.learn_text(text, depth),
+            (Node::Text(text), Field::Plain) => self.learn_text(text, look, depth),
             (Node::List(items), Field::Secret | Field::UserData) => {
                 for item in items {
-                    self.learn_member(name, item, depth);
+                    self.learn_member(name, item, look, depth);
                 }
             }
             (Node::Map(members), Field::Secret | Field::UserData) => {
                 for (member, value) in members {
                     let its_own = is_plain_inside(name, member) || field(member) != Field::Plain;
-                    self.learn_member(if its_own { member } else { name }, value, depth);
+                    self.learn_member(if its_own { member } else { name }, value, look, depth);
                 }
             }
-            (other, _) => self.learn_json(other, depth),
+            (other, _) => self.learn_json(other, look, depth),
         }
     }
 
@@ -79,20 +79,21 @@ impl Secrets {
         }
     }
 
-    fn learn_text(&mut self, text: &str, depth: usize) {
+    fn learn_text(&mut self, text: &str, look: Look, depth: usize) {
         let Some(depth) = depth.checked_sub(1).filter(|_| text.len() >= super::SHORTEST) else { return };
         match inside(text) {
-            Some(Inside::Text(inner)) => return self.learn_text(&inner, depth),
+            Some(Inside::Text(inner)) => return self.learn_text(&inner, Look::at(&inner), depth),
             Some(Inside::Compressed) => return,
             None => {}
         }
         if let Some(document) = document(text) {
-            return self.learn_json(&document.value, depth);
+            return self.learn_json(&document.value, Look::at(text), depth);
         }
-        if text.contains(PRIVATE) {
+        if look.keys && text.contains(PRIVATE) {
             self.learn_keys(text);
         }
-        for value in fields::values(text).into_iter().chain(passwords(text)) {
+        let named = if look.fields { fields::values(text) } else { vec![] };
+        for value in named.into_iter().chain(passwords(text)) {
             self.learn_secret(&text[value.clone()]);
             // In a form or a URL it is written otherwise than it is.
             let said = text[value.clone()].replace('+', " ");
@@ -101,14 +102,14 @@ impl Secrets {
                 self.learn_secret(&said);
             }
         }
-        if text.contains('%') {
+        if look.percents && text.contains('%') {
             for (_, said) in percents(text) {
-                self.learn_text(&said, depth);
+                self.learn_text(&said, Look::at(&said), depth);
             }
         }
         for (_, inner) in words(text) {
             if let Inside::Text(inner) = inner {
-                self.learn_text(&inner, depth);
+                self.learn_text(&inner, Look::at(&inner), depth);
             }
         }
     }

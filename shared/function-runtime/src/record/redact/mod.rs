@@ -41,7 +41,8 @@ pub use known::SHORTEST;
 use known::{Known, Sort};
 use names::{Field, field};
 use node::Node;
-use seen::Seen;
+use replace::Look;
+use seen::{Made, Seen};
 
 /// How deep documents inside documents are looked into.
 const DEEPEST: usize = 6;
@@ -124,43 +125,51 @@ impl Secrets {
         }
     }
 
-    /// Remembers all secrets of a JSON body that was sent to, or came from, `url`.
-    pub fn learn(&mut self, url: &str, body: &Bytes) {
+    /// Takes a body apart that was sent to, or came from, `url`, and remembers all secrets in it.
+    pub fn learn<'a>(&mut self, url: &str, body: &'a Bytes) -> Learnt<'a> {
+        let omitted = |why: &str| What::Ready(Some(Body::Omitted { bytes: body.len() as u64, why: why.to_owned() }));
         let about_secrets = is_about_secrets(url);
-        if body.len() > LONGEST_BODY || self.seen.has(about_secrets, body, self.known.forgot()) {
-            return;
-        }
-        if let Ok(mut value) = serde_json::from_slice::<Node<'_>>(body) {
-            mark(about_secrets, &mut value);
-            self.learn_json(&value, DEEPEST);
-        }
+        let what = if body.is_empty() {
+            What::Ready(None)
+        } else if body.len() > LONGEST_BODY {
+            omitted(TOO_LARGE)
+        } else if let Some(made) = self.seen.get(about_secrets, body, self.known.forgot()) {
+            What::Made(made)
+        } else {
+            match std::str::from_utf8(body).ok().and_then(|text| Some((text, serde_json::from_str(text).ok()?))) {
+                Some((text, mut value)) => {
+                    mark(about_secrets, &mut value);
+                    self.learn_json(&value, Look::at(text), DEEPEST);
+                    match value {
+                        Node::List(_) if about_secrets => omitted("a patch of a Secret"),
+                        value => What::Read { text, value },
+                    }
+                }
+                None => omitted("not JSON"),
+            }
+        };
+        Learnt { about_secrets, body, what }
     }
 
-    /// A body, sent to or come from `url`, that is fit to be recorded.
-    pub fn body(&mut self, url: &str, body: &Bytes) -> Option<Body<Json>> {
-        if body.is_empty() {
-            return None;
-        }
-        let omitted = |why: &str| Some(Body::Omitted { bytes: body.len() as u64, why: why.to_owned() });
-        if body.len() > LONGEST_BODY {
-            return omitted(TOO_LARGE);
-        }
-        let about_secrets = is_about_secrets(url);
-        if let Some(json) = self.seen.get(about_secrets, body, &self.known) {
-            return Some(Body::Json(json));
-        }
-        let Ok(text) = std::str::from_utf8(body) else { return omitted("not JSON") };
-        match serde_json::from_str::<Node<'_>>(text) {
-            Ok(Node::List(_)) if about_secrets => omitted("a patch of a Secret"),
-            Ok(mut value) => {
+    /// What of a body is fit to be recorded; after all that belongs to it has been learnt from.
+    pub fn body(&mut self, learnt: Learnt<'_>) -> Option<Body<Json>> {
+        let Learnt { about_secrets, body, what } = learnt;
+        let (text, mut value) = match what {
+            What::Ready(ready) => return ready,
+            What::Made(made) if made.is_good(&self.known) => return Some(Body::Json(made.json)),
+            // It was JSON then.
+            What::Made(_) => {
+                let text = std::str::from_utf8(body).ok()?;
+                let mut value = serde_json::from_str(text).ok()?;
                 mark(about_secrets, &mut value);
-                self.json(&mut value, text);
-                let Ok(json) = serde_json::value::to_raw_value(&value) else { return omitted("not JSON") };
-                self.seen.keep(about_secrets, body, &json, &self.known);
-                Some(Body::Json(json))
+                (text, value)
             }
-            Err(_) => omitted("not JSON"),
-        }
+            What::Read { text, value } => (text, value),
+        };
+        self.json(&mut value, text);
+        let json = serde_json::value::to_raw_value(&value).ok()?;
+        self.seen.keep(about_secrets, body, &json, &self.known);
+        Some(Body::Json(json))
     }
 
     /// Whether a header says something that a recording needs.
@@ -203,6 +212,24 @@ impl Secrets {
             .collect();
         format!("{}{mark}{}", self.text(path), query.join("&"))
     }
+}
+
+/// A body that was learnt from.
+pub struct Learnt<'a> {
+    about_secrets: bool,
+    body: &'a Bytes,
+    what: What<'a>,
+}
+
+enum What<'a> {
+    /// Nothing more has to be done.
+    Ready(Option<Body<Json>>),
+    /// The same body was there before.
+    Made(Made),
+    Read {
+        text: &'a str,
+        value: Node<'a>,
+    },
 }
 
 /// Whether a URL is of Kubernetes Secrets.

@@ -1,5 +1,9 @@
 //! Which names say that a secret follows.
 
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
 /// Of which kind a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
@@ -30,6 +34,29 @@ const LONGEST: usize = 20;
 
 /// Keys of a region's Secret that are no secrets (REG-1), and without which a recording says little.
 const PLAIN_KEYS: [&str; 5] = ["domain-id", "project-id", "user-id", "ca.crt", "insecure-skip-tls-verify"];
+
+/// In every name that tells of a secret there is one of these.
+const HINTS: [&str; 12] = [
+    "pass",
+    "secret",
+    "token",
+    "key",
+    "credential",
+    "kubeconfig",
+    "authorization",
+    "cookie",
+    "userdata",
+    "user_data",
+    "user-data",
+    "user.data",
+];
+
+/// Whether a text could name anything that tells of a secret. Cheap.
+pub(super) fn hints(text: &str) -> bool {
+    static FINDER: LazyLock<Option<AhoCorasick>> =
+        LazyLock::new(|| AhoCorasick::builder().ascii_case_insensitive(true).build(HINTS).ok());
+    FINDER.as_ref().is_none_or(|finder| finder.is_match(text))
+}
 
 /// What a field of this name holds, without regard to case, hyphens, underscores and dots, and to what stands before a colon.
 pub(super) fn field(name: &str) -> Field {
@@ -127,9 +154,19 @@ mod tests {
         for name in ["user_data", "OS-EXT-SRV-ATTR:user_data", "userData"] {
             assert_eq!(field(name), Field::UserData, "{name}");
         }
-        for name in
-            ["", "name", "tokens", "key_name", "public_key", "passwordExpiresAt", weir_api::labels::HELD_SECRET, "xcredential", "data", ":", "é"]
-        {
+        for name in [
+            "",
+            "name",
+            "tokens",
+            "key_name",
+            "public_key",
+            "passwordExpiresAt",
+            weir_api::labels::HELD_SECRET,
+            "xcredential",
+            "data",
+            ":",
+            "é",
+        ] {
             assert_eq!(field(name), Field::Plain, "{name}");
         }
     }

@@ -183,9 +183,9 @@ proptest! {
         // What user data says is not known by its words; only where it stands.
         let only_there = matches!(plant, Plant::UserData);
         let bodies: Vec<Bytes> = [one, other].iter().take(if only_there { 1 } else { 2 }).map(|v| Bytes::from(v.to_string())).collect();
-        bodies.iter().for_each(|body| secrets.learn("/x", body));
-        for body in &bodies {
-            let Some(Body::Json(left)) = secrets.body("/x", body) else { panic!("a JSON body is kept") };
+        let learnt: Vec<Learnt<'_>> = bodies.iter().map(|body| secrets.learn("/x", body)).collect();
+        for learnt in learnt {
+            let Some(Body::Json(left)) = secrets.body(learnt) else { panic!("a JSON body is kept") };
             let mut all = Vec::new();
             unfolded(left.get(), 8, &mut all);
             for text in &all {
@@ -199,8 +199,8 @@ proptest! {
     fn what_is_recorded_again_stays_as_it_is(plant in plants(), burial in proptest::collection::vec(any::<u8>(), 0..3)) {
         let clean = |body: &Bytes| {
             let mut secrets = Secrets::new(Key::random());
-            secrets.learn("/x", body);
-            match secrets.body("/x", body) {
+            let learnt = secrets.learn("/x", body);
+            match secrets.body(learnt) {
                 Some(Body::Json(left)) => left.get().to_owned(),
                 other => panic!("{other:?}"),
             }
@@ -214,12 +214,14 @@ proptest! {
         text in "(-----BEGIN |PRIVATE KEY-----|-----END |\\{|\"|'|\\\\|password|token|:|=|://|@|%|%2|clouds:|\\||\n| |é|[a-zA-Z0-9+/]{0,9}){0,40}"
     ) {
         let mut secrets = Secrets::new(Key([3; 32]));
-        secrets.learn("/api/v1/secrets", &Bytes::from(text.clone()));
-        secrets.learn("/x", &Bytes::from(json!(text).to_string()));
+        let _ = secrets.learn("/api/v1/secrets", &Bytes::from(text.clone()));
+        let _ = secrets.learn("/x", &Bytes::from(json!(text).to_string()));
         secrets.remember(&text, Sort::Data);
         let _ = secrets.text(&text);
         let _ = secrets.url(&text);
         let _ = secrets.user_data(&text);
-        let _ = secrets.body("/x", &Bytes::from(json!({"password": text, "x": text}).to_string()));
+        let body = Bytes::from(json!({"password": text, "x": text}).to_string());
+        let learnt = secrets.learn("/x", &body);
+        let _ = secrets.body(learnt);
     }
 }

@@ -10,19 +10,36 @@ use super::encoded::{Document, Inside, document, inside, percents, words};
 use super::keys::PRIVATE;
 use super::known::percent;
 use super::learn::plain_text;
-use super::names::{Field, field, is_plain_inside, is_plain_value};
+use super::names::{Field, field, hints, is_plain_inside, is_plain_value};
 use super::node::Node;
 use super::{DEEPEST, SHORTEST, Secrets, fields, is_kubernetes_secret, is_placeholder};
 
 /// What is worth looking for in the texts of a document, since it is somewhere in it.
 #[derive(Clone, Copy)]
-struct Look {
+#[allow(clippy::struct_excessive_bools, reason = "each is asked by itself")]
+pub(super) struct Look {
     /// A known secret.
     known: bool,
     /// A private key.
-    keys: bool,
+    pub(super) keys: bool,
     /// Percent signs.
-    percents: bool,
+    pub(super) percents: bool,
+    /// A name that tells of a secret.
+    pub(super) fields: bool,
+}
+
+impl Look {
+    /// What is in a text, apart from known secrets.
+    pub(super) fn at(text: &str) -> Self {
+        // Inside JSON a letter may be written by its number; then it is not seen before it is read.
+        let odd = text.contains("\\u") || text.contains("\\/");
+        Self {
+            known: odd,
+            keys: odd || text.contains(PRIVATE),
+            percents: odd || text.contains('%'),
+            fields: odd || hints(text),
+        }
+    }
 }
 
 impl Secrets {
@@ -37,13 +54,8 @@ impl Secrets {
     }
 
     fn look(&self, text: &str) -> Look {
-        // Inside JSON a letter may be written by its number; then it is not seen before it is read.
-        let odd = text.contains("\\u") || text.contains("\\/");
-        Look {
-            known: odd || self.known.is_in(text),
-            keys: odd || text.contains(PRIVATE),
-            percents: odd || text.contains('%'),
-        }
+        let look = Look::at(text);
+        Look { known: look.known || self.known.is_in(text), ..look }
     }
 
     fn json_at(&self, value: &mut Node<'_>, look: Look, depth: usize) {
@@ -187,10 +199,15 @@ impl Secrets {
         change(&mut out, |text| {
             replaced(text, passwords(text).into_iter().map(|at| (at.clone(), self.secret(&text[at]))))
         });
-        change(&mut out, |text| {
-            let stands_in = |value: &str| (!is_placeholder(value)).then(|| self.secret(value));
-            replaced(text, fields::values(text).into_iter().filter_map(|at| Some((at.clone(), stands_in(&text[at])?))))
-        });
+        if look.fields {
+            change(&mut out, |text| {
+                let stands_in = |value: &str| (!is_placeholder(value)).then(|| self.secret(value));
+                replaced(
+                    text,
+                    fields::values(text).into_iter().filter_map(|at| Some((at.clone(), stands_in(&text[at])?))),
+                )
+            });
+        }
         if look.known {
             change(&mut out, |text| self.known.replace(text));
         }

@@ -4,7 +4,6 @@
 //! Invariants: what is taken from here holds no secret that has become known since it was made. Bounded: what was not asked for
 //! lately goes.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 
 use bytes::Bytes;
@@ -17,10 +16,19 @@ const MOST: usize = 4 << 20;
 /// A longer body is not worth it.
 const LONGEST: usize = 64 << 10;
 
-struct Made {
-    json: Json,
+/// What was made of a body.
+#[derive(Clone)]
+pub(super) struct Made {
+    pub(super) json: Json,
     /// Holds none of the secrets that were known when so many had been learnt.
-    learnt: Cell<u64>,
+    learnt: u64,
+}
+
+impl Made {
+    /// Whether nothing that has become known since is in it.
+    pub(super) fn is_good(&self, known: &Known) -> bool {
+        self.learnt == known.learnt() || !known.is_in(self.json.get())
+    }
 }
 
 type Generation = HashMap<(bool, Bytes), Made>;
@@ -36,46 +44,29 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Whether the secrets of `body` have been learnt, and not been forgotten.
-    pub(super) fn has(&mut self, about_secrets: bool, body: &Bytes, forgot: u64) -> bool {
+    /// What was made of `body`, whose secrets have been learnt then and not been forgotten.
+    pub(super) fn get(&mut self, about_secrets: bool, body: &Bytes, forgot: u64) -> Option<Made> {
         if self.forgot != forgot {
             *self = Self { forgot, ..Self::default() };
         }
         if body.len() > LONGEST {
-            return false;
+            return None;
         }
         // Bytes are shared: this copies nothing.
         let key = (about_secrets, body.clone());
-        if self.young.contains_key(&key) {
-            return true;
+        if let Some(made) = self.young.get(&key) {
+            return Some(made.clone());
         }
-        let Some(made) = self.old.remove(&key) else { return false };
-        self.insert(key, made);
-        true
-    }
-
-    /// What was made of `body`.
-    pub(super) fn get(&mut self, about_secrets: bool, body: &Bytes, known: &Known) -> Option<Json> {
-        if !self.has(about_secrets, body, known.forgot()) {
-            return None;
-        }
-        let key = (about_secrets, body.clone());
-        let made = self.young.get(&key)?;
-        if made.learnt.get() != known.learnt() {
-            if known.is_in(made.json.get()) {
-                self.young.remove(&key);
-                return None;
-            }
-            made.learnt.set(known.learnt());
-        }
-        Some(made.json.clone())
+        let (key, made) = self.old.remove_entry(&key)?;
+        self.insert(key, made.clone());
+        Some(made)
     }
 
     pub(super) fn keep(&mut self, about_secrets: bool, body: &Bytes, json: &Json, known: &Known) {
         if body.len() <= LONGEST {
             // A copy, since a slice of something larger would hold on to all of it.
             let key = (about_secrets, Bytes::copy_from_slice(body));
-            self.insert(key, Made { json: json.clone(), learnt: Cell::new(known.learnt()) });
+            self.insert(key, Made { json: json.clone(), learnt: known.learnt() });
         }
     }
 
