@@ -73,7 +73,7 @@ pub fn row(call: &Recording, object: &ObjectRef) -> Vec<String> {
         match entry {
             Entry::Step { step, .. } => steps.push(brief(step, watched)),
             Entry::Wake { failure, .. } => {
-                did.push(if failure.is_none() { "wake" } else { "wake (failed)" }.to_owned())
+                did.push(if failure.is_none() { "wake" } else { "wake (failed)" }.to_owned());
             }
             Entry::Exchange(exchange) if exchange.writes() => did.push(write(exchange)),
             _ => {}
