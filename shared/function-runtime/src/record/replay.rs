@@ -156,6 +156,8 @@ struct State {
     wakes: Vec<(ObjectRef, Option<String>)>,
     missing: Vec<String>,
     stopped: bool,
+    /// Whether patience has been at an end.
+    silenced: bool,
     /// When those were answered that wait for an answer now, in microseconds since the recorded call began.
     waiting: Vec<u64>,
 }
@@ -204,6 +206,7 @@ impl Player {
             wakes: wakes.collect(),
             missing: Vec::new(),
             stopped: false,
+            silenced: false,
             waiting: Vec::new(),
         };
         Self {
@@ -272,9 +275,9 @@ impl Player {
             self.end.notify_one();
             return std::future::pending().await;
         }
-        // Behind it nothing began before the call was stopped.
-        let then = self.stops.iter().find(|(by, at)| by == NO_ANSWER && *at >= done);
-        if then.is_some_and(|(_, then)| !self.begins.iter().any(|at| (done..*then).contains(at))) {
+        // Still waited for when patience was at an end; which is so once.
+        let gave_up = self.stops.iter().any(|(by, at)| by == NO_ANSWER && done >= *at);
+        if gave_up && !std::mem::replace(&mut self.state().silenced, true) {
             self.silence.notify_one();
             std::future::pending::<()>().await;
         }
