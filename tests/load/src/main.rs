@@ -21,6 +21,9 @@ struct Arguments {
     /// Fewer objects and repetitions: minutes instead of a quarter of an hour
     #[arg(long)]
     quick: bool,
+    /// How often what takes long is repeated
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
+    repeats: Option<u8>,
     /// For programs
     #[arg(long)]
     json: bool,
@@ -49,7 +52,8 @@ fn main() -> ExitCode {
 }
 
 async fn measure(arguments: &Arguments) -> anyhow::Result<Report> {
-    let scale = if arguments.quick { Scale::QUICK } else { Scale::FULL };
+    let mut scale = if arguments.quick { Scale::QUICK } else { Scale::FULL };
+    scale.repeats = arguments.repeats.map_or(scale.repeats, usize::from);
     let machine = Machine::here();
     if !machine.optimised {
         progress("not optimised: `./weir bench` builds what can be told");

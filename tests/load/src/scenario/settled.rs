@@ -32,7 +32,7 @@ use weir_api::Kind;
 use weir_api::crd::Server;
 use weir_function_runtime::queue::WORK;
 use weir_harness::World;
-use weir_messages::Lane;
+use weir_messages::{Lane, subject};
 
 /// The interval of resyncs, in seconds; a fifth of it is over which Weir spreads one.
 const RESYNC: u64 = 25;
@@ -177,13 +177,18 @@ impl Keeper {
         let publisher = rig.function("watch-publisher", 9, &[("WEIR_RESYNC_SECONDS", &every)]).start()?;
         server.ready().await?;
         publisher.ready().await?;
+        // From here on ticks come by hand: with so short an interval there would be no rest otherwise.
+        let work = rig.queue.jetstream().get_stream_no_info(WORK).await?;
+        let schedule = subject::tick_schedule(Kind::Server);
+        rig.eventually(PATIENCE, "the stream ticks", async || {
+            Ok(work.get_last_raw_message_by_subject(&schedule).await.is_ok())
+        })
+        .await?;
+        work.purge().filter("timer.resync.*").await?;
         // What the publisher lists at its start is looked at once, as it is by the other side.
         let all = population.servers as u64;
         rig.eventually(PATIENCE * 10, "all has been looked at once", async || Ok(server.calls().await? >= all)).await?;
         rig.at_rest().await?;
-        // From here on ticks come by hand.
-        let work = rig.queue.jetstream().get_stream_no_info(WORK).await?;
-        work.purge().filter("timer.resync.*").await?;
         Ok(Self::Weir { server, publisher })
     }
 
@@ -229,7 +234,7 @@ impl Keeper {
     async fn resync(&self, rig: &Rig) -> anyhow::Result<()> {
         match self {
             Self::Weir { .. } => {
-                let tick = rig.queue.jetstream().publish(format!("work.resync.{}", Kind::Server), "".into());
+                let tick = rig.queue.jetstream().publish(subject::tick(Kind::Server), "".into());
                 tick.await?.await?;
                 Ok(())
             }
