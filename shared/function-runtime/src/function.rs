@@ -126,12 +126,16 @@ impl Scope {
     pub(crate) fn layered(call: &Call, client: &kube::Client, provider: Arc<Provider>, layers: Layers) -> Self {
         let gate = |until| Arc::new(crate::gate::CallGate::new(call.lease.clone(), until)) as Arc<dyn Gate>;
         // Open for longer than the cloud's: what has been done by the deadline is yet to be written down.
-        let client = crate::gate::kubernetes(client, gate(call.end));
+        let end = gate(call.end);
         Self {
             id: call.id,
             traceparent: call.traceparent.to_string(),
             namespace: call.work.object.namespace.clone(),
-            kubernetes: layers.tape.as_ref().map_or_else(|| client.clone(), |tape| tape.kubernetes(&client)),
+            // In one layer, since each costs a task for every call.
+            kubernetes: match &layers.tape {
+                Some(tape) => tape.kubernetes(client, end),
+                None => crate::gate::kubernetes(client, end),
+            },
             provider,
             gate: gate(call.deadline),
             layers,

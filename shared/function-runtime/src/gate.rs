@@ -48,7 +48,7 @@ impl Gate for CallGate {
     }
 }
 
-fn changes_something(method: &Method) -> bool {
+pub(crate) fn changes_something(method: &Method) -> bool {
     !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 

@@ -70,6 +70,8 @@ impl Taking {
             if lost() { Verdict::Abandoned } else { verdict }
         };
         let Some(recording) = self.recording else { return work.await };
+        // It is large, and would be moved into each of the layers below.
+        let work = Box::pin(work);
         let tape = recording.tape.clone();
         // Dropped without a verdict, it is the recording of a call that was ended.
         tokio::select! {

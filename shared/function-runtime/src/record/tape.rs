@@ -24,6 +24,7 @@ use weir_openstack::{Purpose, Transport, TransportError, purpose};
 use super::exchange::{Answered, Asked, Heard, RawExchange};
 use super::redact::{Json, Secrets};
 use super::tokens::Tokens;
+use crate::gate::{Gate, changes_something};
 
 /// A call that says more than this is not taken down to its end.
 const MOST_ENTRIES: usize = 10_000;
@@ -227,18 +228,21 @@ impl Tape {
         Open { tape: self, asked: Some(asked), index }
     }
 
-    /// A Kubernetes client that writes on this tape.
-    pub(crate) fn kubernetes(self: &Arc<Self>, client: &kube::Client) -> kube::Client {
+    /// A Kubernetes client that writes on this tape, and whose writes ask the gate first.
+    pub(crate) fn kubernetes(self: &Arc<Self>, client: &kube::Client, gate: Arc<dyn Gate>) -> kube::Client {
         let (inner, tape) = (client.clone(), self.clone());
         let namespace = client.default_namespace().to_owned();
         let service = tower::service_fn(move |request: Request<Body>| {
-            let (inner, tape) = (inner.clone(), tape.clone());
+            let (inner, tape, gate) = (inner.clone(), tape.clone(), gate.clone());
             async move {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await?;
                 let request = Request::from_parts(parts, Body::from(body.clone()));
                 let open = tape.open(Peer::Kubernetes, &request, &body);
                 let answered = async {
+                    if changes_something(request.method()) {
+                        gate.check().map_err(|refused| kube::Error::Service(refused.into()))?;
+                    }
                     let (parts, body) = inner.send(request).await?.into_parts();
                     Ok::<_, kube::Error>((parts, body.collect_bytes().await?))
                 };
