@@ -9,6 +9,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use weir_provider::Provider;
 
+/// Of every program that is made with this crate.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Runs `function` as this process until SIGTERM or SIGINT. This is all of a function's `main`.
 ///
 /// Started by Lambda, the process takes invocations; otherwise it takes work off NATS (L-1).

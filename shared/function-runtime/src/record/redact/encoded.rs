@@ -89,29 +89,39 @@ pub(super) fn inside(text: &str) -> Option<Inside> {
     String::from_utf8(bytes).ok().filter(|inner| is_text(inner)).map(Inside::Text)
 }
 
+/// Whether any part of a text could be a text in base64, or compressed data: if not, neither [`inside`] nor [`words`] finds any in it,
+/// nor in the strings of the JSON that it is. Base64 that is broken into lines is not looked for, so a text that has lines, or escapes
+/// that may stand for such, counts as one.
+pub(super) fn is_encoded_in(text: &str) -> bool {
+    text.bytes().any(|b| matches!(b, b'\\' | b'\n' | b'\r'))
+        || runs(text).any(|(at, end)| promises(&text[at..end]) || word(text, at, end).is_some())
+}
+
+/// Where there is nothing but letters of base64, long enough to be looked into.
+fn runs(text: &str) -> impl Iterator<Item = (usize, usize)> {
+    let bytes = text.as_bytes();
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let at = next + bytes[next..].iter().position(|b| is_base64(*b))?;
+            let end = bytes[at..].iter().position(|b| !is_base64(*b)).map_or(bytes.len(), |many| at + many);
+            next = end;
+            if end - at >= SHORTEST {
+                return Some((at, end));
+            }
+        }
+    })
+}
+
 /// Words of a text that are base64, in order: where each is, and what is inside. It may be glued to what stands before it, as in
 /// `name=…` and `/path/…`.
 pub(super) fn words(text: &str) -> Vec<(std::ops::Range<usize>, Inside)> {
-    let mut found = Vec::new();
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        if !is_base64(bytes[at]) {
-            at += 1;
-            continue;
-        }
-        let end = bytes[at..].iter().position(|b| !is_base64(*b)).map_or(bytes.len(), |many| at + many);
-        // IDs are of hexadecimal digits, and what they would be in base64 is no text.
-        let is_id = |b: &u8| matches!(b, b'0'..=b'9' | b'a'..=b'f' | b'-');
-        if end - at >= SHORTEST
-            && !bytes[at..end].iter().all(is_id)
-            && let Some(word) = word(text, at, end)
-        {
-            found.push(word);
-        }
-        at = end;
-    }
-    found
+    // IDs are of hexadecimal digits, and what they would be in base64 is no text.
+    let is_id = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f' | b'-');
+    runs(text)
+        .filter(|(at, end)| !text[*at..*end].bytes().all(is_id))
+        .filter_map(|(at, end)| word(text, at, end))
+        .collect()
 }
 
 fn word(text: &str, from: usize, end: usize) -> Option<(std::ops::Range<usize>, Inside)> {
@@ -221,6 +231,21 @@ mod tests {
             assert!(words(text).is_empty(), "{text}: {:?}", words(text));
         }
         assert_eq!(inside(&B64.encode([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3])), Some(Inside::Compressed));
+    }
+
+    /// Proves: R-2
+    #[test]
+    fn where_no_base64_is_seen_in_a_whole_none_is_in_its_parts() {
+        let inner = "user: me, password: hunter2?>";
+        for part in
+            [B64.encode(inner), format!("x={}", URL_SAFE_NO_PAD.encode(inner)), B64.encode("line\nline\nline\n")]
+        {
+            assert!(is_encoded_in(&format!(r#"{{"a":"b","c":"{part}"}}"#)), "{part}");
+        }
+        let lines = serde_json::to_string(&B64.encode(inner.repeat(9)).replace("dXNl", "dXNl\n")).unwrap();
+        assert!(is_encoded_in(&lines), "{lines}");
+        let ids = r#"{"id":"b0000000-0000-4000-8000-00000000000a","status":"ACTIVE","availability_zone":"nova","when":"2026-01-01T00:00:00Z"}"#;
+        assert!(!is_encoded_in(ids));
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Secrets {
 
     fn learn_text(&mut self, text: &str, look: Look, depth: usize) {
         let Some(depth) = depth.checked_sub(1).filter(|_| text.len() >= super::SHORTEST) else { return };
-        match inside(text) {
+        match look.encoded.then(|| inside(text)).flatten() {
             Some(Inside::Text(inner)) => return self.learn_text(&inner, Look::at(&inner), depth),
             Some(Inside::Compressed) => return,
             None => {}
@@ -107,7 +107,7 @@ impl Secrets {
                 self.learn_text(&said, Look::at(&said), depth);
             }
         }
-        for (_, inner) in words(text) {
+        for (_, inner) in if look.encoded { words(text) } else { vec![] } {
             if let Inside::Text(inner) = inner {
                 self.learn_text(&inner, Look::at(&inner), depth);
             }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::encoded::{Document, Inside, document, inside, percents, words};
+use super::encoded::{Document, Inside, document, inside, is_encoded_in, percents, words};
 use super::keys::PRIVATE;
 use super::known::percent;
 use super::learn::plain_text;
@@ -24,6 +24,8 @@ pub(super) struct Look {
     pub(super) keys: bool,
     /// Percent signs.
     pub(super) percents: bool,
+    /// Base64 that a text may be written in.
+    pub(super) encoded: bool,
     /// A name that tells of a secret.
     pub(super) fields: bool,
 }
@@ -37,6 +39,7 @@ impl Look {
             known: odd,
             keys: odd || text.contains(PRIVATE),
             percents: odd || text.contains('%'),
+            encoded: is_encoded_in(text),
             fields: odd || hints(text),
         }
     }
@@ -148,7 +151,7 @@ impl Secrets {
             // So deep that nobody can say what is in it.
             return Some(self.key.placeholder(text));
         };
-        match inside(text) {
+        match look.encoded.then(|| inside(text)).flatten() {
             Some(Inside::Text(inner)) => {
                 if let Some(changed) = self.inner_text(&inner, depth) {
                     return Some(STANDARD.encode(changed));
@@ -185,17 +188,19 @@ impl Secrets {
                 replaced(text, percents(text).iter().filter_map(|(at, text)| Some((at.clone(), said(text)?))))
             });
         }
-        change(&mut out, |text| {
-            let changed = |inside: &Inside, at: &Range<usize>| match inside {
-                Inside::Text(inner) => self.inner_text(inner, depth),
-                Inside::Compressed => Some(self.key.placeholder(&text[at.clone()])),
-            };
-            let words = words(text);
-            replaced(
-                text,
-                words.iter().filter_map(|(at, inside)| Some((at.clone(), STANDARD.encode(changed(inside, at)?)))),
-            )
-        });
+        if look.encoded {
+            change(&mut out, |text| {
+                let changed = |inside: &Inside, at: &Range<usize>| match inside {
+                    Inside::Text(inner) => self.inner_text(inner, depth),
+                    Inside::Compressed => Some(self.key.placeholder(&text[at.clone()])),
+                };
+                let words = words(text);
+                replaced(
+                    text,
+                    words.iter().filter_map(|(at, inside)| Some((at.clone(), STANDARD.encode(changed(inside, at)?)))),
+                )
+            });
+        }
         change(&mut out, |text| {
             replaced(text, passwords(text).into_iter().map(|at| (at.clone(), self.secret(&text[at]))))
         });

@@ -31,7 +31,8 @@ impl Made {
     }
 }
 
-type Generation = HashMap<(bool, Bytes), Made>;
+/// Whole bodies are hashed: quickly.
+type Generation = HashMap<(bool, Bytes), Made, foldhash::quality::RandomState>;
 
 /// What was made of bodies.
 #[derive(Default)]
