@@ -22,7 +22,8 @@ struct Arguments {
 
 fn main() -> ExitCode {
     run::start(|stop| async move {
-        let arguments = Arguments::parse();
+        let arguments: Arguments = settings::parse()?;
+        run::not_on_lambda()?;
         telemetry::init(&arguments.common)?;
         metrics::register();
         let client = run::kubernetes_client().await?;

@@ -88,6 +88,12 @@ impl Index {
         known.filter_map(Node::object).collect()
     }
 
+    /// A message for everything that exists and has a function, as if a list had shown it for the first time.
+    pub fn all(&self) -> Vec<Wake> {
+        let objects = self.objects.iter();
+        objects.filter_map(|(node, entry)| own(node, &entry.uid, &entry.version, Cause::Listed, How::List)).collect()
+    }
+
     /// An object was created or changed, or was in a list.
     pub fn applied(&mut self, seen: Seen, how: How) -> Vec<Wake> {
         let mut wakes = Vec::new();

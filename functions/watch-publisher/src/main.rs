@@ -17,6 +17,7 @@ struct Arguments {
 fn main() -> ExitCode {
     run::start(|stop| async move {
         let arguments: Arguments = settings::parse()?;
+        run::not_on_lambda()?;
         telemetry::init(&arguments.common)?;
         if let Some(address) = arguments.common.telemetry.metrics {
             telemetry::serve(address, stop.clone()).await?;

@@ -96,6 +96,14 @@ impl Publisher {
         tracing::info!(?watched, objects = shown.len(), waiting = state.pending.len(), "listed");
     }
 
+    /// The queue has lost what it held: all that exists is published again.
+    pub fn again(&self) {
+        let mut state = self.state();
+        let wakes = state.index.all();
+        tracing::warn!(objects = wakes.len(), "the queue has lost its messages; everything is to be looked at again");
+        self.enqueue(&mut state, wakes);
+    }
+
     /// A watch works.
     pub fn watch_is_well(&self, watched: Watched) {
         self.state().watches.insert(watched, Health::Well);

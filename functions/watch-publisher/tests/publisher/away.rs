@@ -204,3 +204,35 @@ impl Line {
         std::mem::take(&mut *self.frozen.lock().unwrap()).cancel();
     }
 }
+
+/// Proves: Q-14, W-3
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_queue_has_forgotten_is_published_again_though_nothing_has_changed() {
+    let mut rig = Rig::start().await;
+    let publisher = rig.publisher().await;
+    publisher.ready().await;
+    let ear = Ear::consumer(&rig.queue().await).await;
+    for word in ["a", "b"] {
+        rig.world.apply(&of_kind(Kind::Network, word)).await;
+        ear.hear("its creation", |heard| heard.object.name == word).await;
+    }
+    drop(ear);
+    rig.nats.kill();
+    rig.nats.lose_everything().unwrap();
+    rig.nats.restart().unwrap();
+    let ear = Ear::consumer(&rig.queue().await).await;
+    for word in ["a", "b"] {
+        let heard = ear.hear("what was lost", |heard| heard.object.name == word).await;
+        assert_eq!((heard.lane, heard.cause), (Lane::Routine, Cause::Listed));
+    }
+    // Nor is a stream missed that goes while the connection stays.
+    drop(ear);
+    let queue = rig.queue().await;
+    queue.jetstream().delete_stream(weir_function_runtime::queue::WORK).await.unwrap();
+    queue.ensure().await.unwrap();
+    let ear = Ear::consumer(&queue).await;
+    for word in ["a", "b"] {
+        ear.hear("what was in the stream", |heard| heard.object.name == word && heard.cause == Cause::Listed).await;
+    }
+    publisher.stop().await;
+}

@@ -105,7 +105,7 @@ fn standing(depth: &Depth) -> (Tone, &'static str) {
     } else if depth.paused {
         (Tone::Bad, "paused by hand")
     } else if depth.waiting > 0 && nobody_asks {
-        (Tone::Bad, "no worker asks for it")
+        (Tone::Bad, "no worker asks for it: all are busy, or none runs")
     } else if depth.waiting > 0 || depth.in_flight > 0 {
         (Tone::Busy, "")
     } else {
