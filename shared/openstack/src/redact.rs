@@ -1,5 +1,6 @@
 //! What must not be seen, removed (OSC-13). Used for error details here, and by whoever records requests and answers.
 
+use base64::Engine as _;
 use bytes::Bytes;
 use http::HeaderName;
 use serde_json::Value;
@@ -62,6 +63,37 @@ pub fn body(body: &Bytes) -> Bytes {
     }
     Bytes::from(text(&String::from_utf8_lossy(body), &[]))
 }
+
+/// The secrets that a JSON body holds, as they stand there and, where that is base64, as what they say: whole, and line by line,
+/// since services quote both.
+pub(crate) fn held(value: &Value) -> Vec<Secret> {
+    let mut found = Vec::new();
+    hold(value, false, &mut found);
+    found
+}
+
+fn hold(value: &Value, is_secret: bool, found: &mut Vec<Secret>) {
+    match value {
+        Value::Object(map) => {
+            map.iter().for_each(|(key, inner)| hold(inner, is_secret_field(key) && !inner.is_object(), found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| hold(item, is_secret, found)),
+        Value::String(text) if is_secret && !text.is_empty() => {
+            found.push(Secret::new(text.as_str()));
+            let plain = base64::engine::general_purpose::STANDARD.decode(text.trim()).ok();
+            if let Some(plain) = plain.and_then(|plain| String::from_utf8(plain).ok()) {
+                let lines = plain.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_LINE);
+                found.extend(std::iter::once(plain.as_str()).chain(lines.take(MOST_LINES)).map(Secret::new));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A shorter line of what is secret is not looked for by itself.
+const SHORTEST_LINE: usize = 8;
+/// Nor more lines of one text.
+const MOST_LINES: usize = 1000;
 
 /// A secret of which this much is seen is taken for the secret: services shorten what they quote.
 const TELLING: usize = 16;
@@ -186,6 +218,24 @@ mod tests {
                 "server": {"adminPass": "***", "user_data": "***", "name": "web", "list": [{"secret": "***"}]},
             })
         );
+    }
+
+    /// Proves: OSC-13
+    #[test]
+    fn a_message_that_quotes_user_data_loses_it_as_it_was_sent_and_as_what_it_says() {
+        let plain = "#cloud-config\npassword: hunter2\nPW=correct-horse\n";
+        let sent = base64::engine::general_purpose::STANDARD.encode(plain);
+        let held = super::held(
+            &json!({"server": {"name": "web-server-1", "user_data": sent, "list": [{"secret": "a-b-c-d"}]}}),
+        );
+        let held: Vec<&Secret> = held.iter().collect();
+        for quoted in [plain, &sent, "PW=correct-horse", "a-b-c-d", &plain.replace('\n', "\\n")] {
+            let left = super::text(&format!("Invalid input for web-server-1. Value: {quoted}. It is too long"), &held);
+            for secret in ["hunter2", "correct-horse", "a-b-c-d", &sent[20..]] {
+                assert!(!left.contains(secret), "{secret} is in {left}");
+            }
+            assert!(left.starts_with("Invalid input for web-server-1"), "{left}");
+        }
     }
 
     /// Proves: OSC-13

@@ -107,7 +107,9 @@ impl Answer {
         let fault = Fault::read(&self.body);
         let class = classify(request.service, self.status, &fault);
         // The whole message, so that no half of a secret is left at the cut.
-        let detail = redact::text(&fault.message, secrets);
+        let held = request.body.as_ref().map(redact::held).unwrap_or_default();
+        let all: Vec<&Secret> = secrets.iter().copied().chain(&held).collect();
+        let detail = redact::text(&fault.message, &all);
         request
             .error(class)
             .with_status(self.status)

@@ -179,6 +179,10 @@ impl Secrets {
     /// The same for a text that is nothing but a text, some words of which may be more.
     fn plain(&self, text: &str, look: Look, depth: usize) -> Option<String> {
         let mut out = Cow::Borrowed(text);
+        // Before anything in it is replaced for itself: a text of which a part is gone would not be known any more.
+        if look.known {
+            change(&mut out, |text| self.known.replace(text));
+        }
         if look.keys {
             change(&mut out, |text| self.keys(text));
         }
@@ -212,9 +216,6 @@ impl Secrets {
                     fields::values(text).into_iter().filter_map(|at| Some((at.clone(), stands_in(&text[at])?))),
                 )
             });
-        }
-        if look.known {
-            change(&mut out, |text| self.known.replace(text));
         }
         match out {
             Cow::Owned(changed) => Some(changed),

@@ -132,3 +132,34 @@ fn a_secret_that_is_a_part_of_another_leaves_nothing_of_it() {
     let text = secrets.text("x abcdefghijklmnop y").into_owned();
     assert!(!text.contains("ijklmnop"), "{text}");
 }
+
+/// Proves: R-2
+#[test]
+fn what_is_quoted_whole_goes_whole_though_a_part_of_it_says_that_it_is_a_secret() {
+    let data = "#cloud-config\nwrite_files:\n  - content: |\n      TOKEN=abc-def-ghi\n      PW=correct-horse\n      more of it\n";
+    let encoded = base64::engine::general_purpose::STANDARD.encode(data);
+    let kubeconfig = "apiVersion: v1\nusers:\n- user:\n    token: abc-def-ghi\n    name: the-private-name\n";
+    let secret = base64::engine::general_purpose::STANDARD.encode(kubeconfig);
+    let mut secrets = Secrets::new(Key([1; 32]));
+    let asked = Bytes::from(serde_json::json!({"server": {"name": "x", "user_data": encoded}}).to_string());
+    let held = Bytes::from(
+        serde_json::json!({"kind": "Secret", "apiVersion": "v1", "data": {"kubeconfig": secret}}).to_string(),
+    );
+    let _ = (secrets.learn("/servers", &asked), secrets.learn("/api/v1/secrets/x", &held));
+    for quoted in [data, &encoded, kubeconfig, &secret] {
+        let message = format!("Invalid input for field/attribute user_data. Value: {quoted}. It is too long");
+        let answer = Bytes::from(serde_json::json!({"badRequest": {"message": message}}).to_string());
+        let learnt = secrets.learn("/servers", &answer);
+        let Some(Body::Json(left)) = secrets.body(learnt) else { panic!("a JSON body is kept") };
+        let mut all = vec![left.get().to_owned()];
+        for word in left.get().split(|c: char| !c.is_ascii_alphanumeric()) {
+            all.extend((0..4).filter_map(|from| {
+                let bytes = base64::engine::general_purpose::STANDARD_NO_PAD.decode(word.get(from..)?).ok()?;
+                Some(String::from_utf8_lossy(&bytes).into_owned())
+            }));
+        }
+        for part in ["correct-horse", "more of it", "the-private-name", "abc-def-ghi"] {
+            assert!(!all.iter().any(|text| text.contains(part)), "{part} is in {left}");
+        }
+    }
+}
