@@ -2,7 +2,8 @@
 //!
 //! `*.json` in this folder are recordings that were kept, with `weir export` or by `KEEP_RECORDED=1` and this suite. Each
 //! must open and replay, whatever release has made it; if a change of a function makes it decide otherwise on purpose,
-//! make the file anew.
+//! make the file anew. `server-monitor-identities.json` is of rounds in which many identities ask the same at the same time,
+//! and some get no answer: what each of them heard has to reach the same one again.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

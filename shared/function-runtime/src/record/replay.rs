@@ -7,6 +7,8 @@
 //! - Nothing is sent anywhere. A request that the recording has no answer to fails, and is named.
 //! - An answer is given once, in the recorded order among requests that are alike. Of requests that are made at the same
 //!   time, those are answered first that were answered first: which of two failures comes first may decide.
+//! - Who asks counts: of requests that are otherwise alike, each is answered as the one was that was made with its token.
+//!   Tokens are placeholders here, and travel through the run as they did then. If none was made with it, any will do.
 //! - A call that was ended, by its deadline, the loss of its lease or a panic, is run to where it was ended, and no further.
 //! - A write that differs from the recorded one only in its body gets the recorded answer, so that the run goes on; the
 //!   difference shows in the decision.
@@ -162,6 +164,9 @@ struct State {
     waiting: Vec<u64>,
 }
 
+/// Who asks, in a request to OpenStack.
+const AUTH_TOKEN: &str = "x-auth-token";
+
 /// How often others get a word in before it is taken for granted that all who run now have asked what they want to ask. An
 /// answer passes a handful of tasks on its way.
 const PATIENCE: usize = 32;
@@ -283,8 +288,8 @@ impl Player {
         }
     }
 
-    async fn answer(&self, peer: Peer, method: &str, url: &str, body: &Bytes) -> Option<Answer> {
-        let (done, answer) = match self.find(peer, method, url, body) {
+    async fn answer<B>(&self, peer: Peer, request: &Request<B>, body: &Bytes) -> Option<Answer> {
+        let (done, answer) = match self.find(peer, request, body) {
             Ok((done, answer)) => (done, Ok(answer)),
             // Last, once all others are answered: the call may have gone another way before it came to this request.
             Err(missing) => (u64::MAX, Err(missing)),
@@ -320,17 +325,20 @@ impl Player {
     }
 
     /// The answer to a request, and when it came; or what is missing.
-    fn find(&self, peer: Peer, method: &str, url: &str, body: &Bytes) -> Result<(u64, Answer), String> {
+    fn find<B>(&self, peer: Peer, request: &Request<B>, body: &Bytes) -> Result<(u64, Answer), String> {
+        let (method, url) = (request.method().as_str(), &request.uri().to_string());
+        let asks = request.headers().get(AUTH_TOKEN).and_then(|token| token.to_str().ok());
         let mut secrets = Secrets::new(self.key.clone());
         let learnt = secrets.learn(url, body);
         let asked_url = normal_text(&secrets.url(url));
         let asked = secrets.body(learnt).map(|body| normal_body(&body));
         let mut state = self.state();
         let alike = |e: &Exchange| e.peer == peer && e.method == method && normal_text(&e.url) == asked_url;
-        let same = state.exchanges.iter().position(|e| alike(e) && e.body.as_ref().map(normal) == asked);
+        let same = |e: &Exchange| alike(e) && e.body.as_ref().map(normal) == asked;
+        let exchanges = &state.exchanges;
         let token = peer == Peer::Openstack && url.ends_with("/auth/tokens");
         // A token for somebody else is no answer at all.
-        let found = same.or_else(|| if token { None } else { state.exchanges.iter().position(alike) });
+        let found = first(exchanges, asks, same).or_else(|| if token { None } else { first(exchanges, asks, alike) });
         if let Some(found) = found {
             let exchange = state.exchanges.remove(found);
             // What was held was there before the call began.
@@ -350,7 +358,7 @@ impl Player {
             async move {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await?;
-                match player.answer(Peer::Kubernetes, parts.method.as_str(), &parts.uri.to_string(), &body).await {
+                match player.answer(Peer::Kubernetes, &Request::from_parts(parts, ()), &body).await {
                     Some(Answer::Response { status, headers, body }) => {
                         Ok::<_, tower::BoxError>(response(status, &headers, body.as_ref())?.map(Body::from))
                     }
@@ -374,8 +382,7 @@ struct Played(Arc<Player>);
 impl Transport for Played {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<'_, Result<Response<Bytes>, TransportError>> {
         Box::pin(async move {
-            let (method, url) = (request.method().as_str(), request.uri().to_string());
-            match self.0.answer(Peer::Openstack, method, &url, request.body()).await {
+            match self.0.answer(Peer::Openstack, &request, request.body()).await {
                 Some(Answer::Response { status, headers, body }) => response(status, &headers, body.as_ref())
                     .map_err(|error| TransportError::Broken(format!("the recording is damaged: {error}"))),
                 Some(Answer::Failed { failure, detail }) => Err(match failure.as_str() {
@@ -408,6 +415,15 @@ fn response(
         // As little JSON as it was when it could not be understood.
         Some(recording::Body::Omitted { why, .. }) => Bytes::from(format!("({why})")),
     })
+}
+
+/// The first of those that will do which was asked for with this token; if there is none, the first that will do.
+fn first(exchanges: &[Exchange], token: Option<&str>, will_do: impl Fn(&Exchange) -> bool) -> Option<usize> {
+    let with =
+        |e: &Exchange| e.headers.iter().find(|(name, _)| name == AUTH_TOKEN).map(|(_, with)| with.as_str()) == token;
+    let mut found = exchanges.iter().enumerate().filter(|(_, exchange)| will_do(exchange)).peekable();
+    let any = found.peek().map(|(at, _)| *at);
+    found.find(|(_, exchange)| with(exchange)).map(|(at, _)| at).or(any)
 }
 
 /// A body that is asked with, as one that is recorded would be compared.
