@@ -19,8 +19,12 @@ const MANAGER: &str = "weir-cli";
 const KUBECTL: &str = "kubectl";
 /// How long a definition may take to be served.
 const ESTABLISHED: Duration = Duration::from_secs(30);
-/// At most this many objects of a kind are listed.
+/// At most this many objects of a kind are listed for a person to look at.
 const MOST: u32 = 200;
+/// So many objects come at once where one is looked for among all.
+const PAGE: u32 = 500;
+/// One is looked for among at most so many.
+const SEARCHED: usize = 10_000;
 
 /// A client for the cluster that a kubeconfig's current context names.
 pub async fn connect(kubeconfig: &Path) -> anyhow::Result<Client> {
@@ -81,9 +85,31 @@ pub async fn apply(client: &Client, manifest: &str) -> anyhow::Result<Vec<Applie
 }
 
 async fn apply_one(client: &Client, object: &DynamicObject) -> anyhow::Result<Applied> {
-    let name = object.name_any();
+    let (what, resource, api) = reach(client, object).await?;
+    match api.patch(&object.name_any(), &PatchParams::apply(KUBECTL).force(), &Patch::Apply(object)).await {
+        Ok(object) => Ok(Applied { resource, object }),
+        Err(error) => bail!("the cluster refused {what}: {}", explain(&error)),
+    }
+}
+
+/// Those of some objects that the cluster has already, as it has them; no more than `most`.
+pub async fn existing(client: &Client, objects: &[DynamicObject], most: usize) -> anyhow::Result<Vec<DynamicObject>> {
+    let mut found = vec![];
+    for object in objects {
+        let (what, _, api) = reach(client, object).await?;
+        let there = api.get_opt(&object.name_any()).await.map_err(|error| explain(&error));
+        found.extend(there.with_context(|| format!("cannot see whether there is {what}"))?);
+        if found.len() >= most {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// What an object is called in messages, and how its kind is reached where it is.
+async fn reach(client: &Client, object: &DynamicObject) -> anyhow::Result<(String, ApiResource, Api<DynamicObject>)> {
     let types = object.types.as_ref().context("a document of the manifest has no apiVersion and kind")?;
-    let what = format!("{} {name}", types.kind);
+    let what = format!("{} {}", clean(&types.kind), clean(&object.name_any()));
     let gvk = GroupVersionKind::try_from(types).with_context(|| format!("{what} has a bad apiVersion"))?;
     // A definition that has just been established may be missing from discovery for a moment.
     let until = Instant::now() + ESTABLISHED;
@@ -96,14 +122,11 @@ async fn apply_one(client: &Client, object: &DynamicObject) -> anyhow::Result<Ap
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     };
-    let api: Api<DynamicObject> = match object.namespace() {
+    let api = match object.namespace() {
         Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
         None => Api::all_with(client.clone(), &resource),
     };
-    match api.patch(&name, &PatchParams::apply(KUBECTL).force(), &Patch::Apply(object)).await {
-        Ok(object) => Ok(Applied { resource, object }),
-        Err(error) => bail!("the cluster refused {what}: {}", explain(&error)),
-    }
+    Ok((what, resource, api))
 }
 
 /// An error of the Kubernetes client, in the server's words when it said any.
@@ -169,8 +192,7 @@ pub fn display_name(object: &DynamicObject) -> String {
 /// there are more.
 pub async fn objects(client: &Client) -> anyhow::Result<(Vec<(Kind, DynamicObject)>, bool)> {
     let lists = Kind::ALL.map(|kind| async move {
-        let gvk = GroupVersionKind::gvk(kind.group(), "v1alpha1", kind.kubernetes());
-        let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural());
+        let resource = resource(kind);
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
         match api.list(&ListParams::default().limit(MOST)).await {
             Ok(list) => Ok((kind, list)),
@@ -183,6 +205,32 @@ pub async fn objects(client: &Client) -> anyhow::Result<(Vec<(Kind, DynamicObjec
     let more = lists.iter().any(|(_, list)| list.metadata.continue_.as_ref().is_some_and(|token| !token.is_empty()));
     let all = lists.into_iter().flat_map(|(kind, list)| list.items.into_iter().map(move |object| (kind, object)));
     Ok((all.collect(), more))
+}
+
+/// The objects of a kind in a namespace that `fits` is true of, looked for among the first 10,000.
+pub async fn fitting(
+    client: &Client,
+    kind: Kind,
+    namespace: &str,
+    fits: impl Fn(&DynamicObject) -> bool,
+) -> anyhow::Result<Vec<DynamicObject>> {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource(kind));
+    let mut params = ListParams::default().limit(PAGE);
+    let (mut found, mut seen) = (vec![], 0);
+    loop {
+        let list = api.list(&params).await.map_err(|error| explain(&error))?;
+        seen += list.items.len();
+        found.extend(list.items.into_iter().filter(&fits));
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) if seen < SEARCHED => params = ListParams::default().limit(PAGE).continue_token(&token),
+            _ => return Ok(found),
+        }
+    }
+}
+
+fn resource(kind: Kind) -> ApiResource {
+    let gvk = GroupVersionKind::gvk(kind.group(), "v1alpha1", kind.kubernetes());
+    ApiResource::from_gvk_with_plural(&gvk, kind.plural())
 }
 
 fn empty(resource: &ApiResource) -> kube::api::ObjectList<DynamicObject> {
@@ -198,6 +246,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use serde_json::json;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     fn object(value: serde_json::Value) -> DynamicObject {
         serde_json::from_value(value).unwrap()
@@ -213,6 +262,40 @@ mod tests {
         assert_eq!((it.available, it.errored, it.message.as_str()), (false, true, "no such flavor"));
         let new = standing(&object(json!({"metadata": {"name": "a"}})));
         assert_eq!((new.available, new.reason.as_str()), (false, "-"));
+    }
+
+    /// A cluster with as many pages as are asked for, the n-th holding the object n; each connection is for one request.
+    async fn pages(listener: tokio::net::TcpListener, size: usize) {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                request.push(stream.read_u8().await.unwrap());
+            }
+            let request = String::from_utf8(request).unwrap();
+            let at: usize = request
+                .split_once("continue=")
+                .map_or(0, |(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap());
+            let items = vec![json!({"metadata": {"name": format!("page-{at}")}}); size];
+            let page = json!({"apiVersion": "a/v1alpha1", "kind": "ServerList", "items": items,
+                "metadata": {"continue": (at + 1).to_string()}})
+            .to_string();
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length:";
+            stream.write_all(format!("{head} {}\r\n\r\n{page}", page.len()).as_bytes()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn an_object_is_found_on_any_page_and_the_search_has_an_end() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config = Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+        let client = Client::try_from(config).unwrap();
+        let server = tokio::spawn(pages(listener, SEARCHED / 4));
+        let named = |name: &'static str| move |object: &DynamicObject| object.name_any() == name;
+        let found = fitting(&client, Kind::Server, "ns", named("page-3")).await.unwrap();
+        assert_eq!(found.len(), SEARCHED / 4);
+        assert!(fitting(&client, Kind::Server, "ns", named("page-4")).await.unwrap().is_empty());
+        server.abort();
     }
 
     #[test]

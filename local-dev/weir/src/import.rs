@@ -4,16 +4,22 @@
 //! changed and watched, and nothing that matters is touched.
 //!
 //! Invariants
-//! - Only a stack of `weir up` with openstack-sim is loaded into: nothing is made in anybody's cloud.
+//! - Only a stack whose Kubernetes, NATS and OpenStack are all its own is loaded into: nothing is written into anybody's cluster or
+//!   queue, nor made in anybody's cloud.
+//! - No object is overwritten: if the stack has any of the file's already, nothing at all is written. An export's placeholders would
+//!   replace what a living object says. Only namespaces may be there.
 //! - Regions lead to that cloud, with its credential: theirs was not exported, and they must not reach where they did.
 //!
 //! Caveat: passwords, keys and user data are placeholders, and flavors and images that openstack-sim does not have are replaced by
-//! its first.
+//! its first. What somebody else makes between the look and the writing is not seen.
 
 use crate::checkout::Checkout;
 use crate::record::{Places, Record};
+use crate::screen::clean;
 use crate::{Exit, cluster, complain, queue, say};
 use anyhow::{Context, bail};
+use kube::api::DynamicObject;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -24,6 +30,11 @@ use weir_messages::Cause;
 
 /// How long the cloud may take to tell about itself.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// So many objects that are in the way are named.
+const NAMED: usize = 3;
+/// How to come by a stack that can be loaded into.
+const EMPTY: &str =
+    "`./weir --home DIR up --no-sample` starts an empty stack beside it, and `./weir --home DIR import FILE` loads it";
 
 /// What to load.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,7 +49,7 @@ pub struct Args {
     pace: u32,
 }
 
-/// Loads a file into the stack that runs.
+/// Loads a file into the stack that runs, if that is a scratch stack which has nothing of it yet.
 pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
     let bytes = std::fs::read(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?;
     let bundle = Bundle::read(&bytes).with_context(|| args.file.display().to_string())?;
@@ -49,9 +60,15 @@ pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
     if bundle.objects.is_empty() {
         bail!("{} holds no objects: `weir export` of this version writes them along", args.file.display());
     }
+    if let Some(other) = not_its_own(&record.places) {
+        bail!("the stack that runs uses {other}, and nothing is loaded into that. {EMPTY}");
+    }
     let cloud = Cloud::of(&record.places).await?;
     let objects = cloud.fitted(bundle.objects)?;
     let client = cluster::connect(&record.places.kubeconfig).await?;
+    if let Some(there) = in_the_way(&client, &objects).await? {
+        bail!("the stack that runs has {there} already, and nothing is overwritten. {EMPTY}");
+    }
     let manifest: Vec<String> = objects.iter().map(serde_yaml_ng::to_string).collect::<Result<_, _>>()?;
     let applied = cluster::apply(&client, &manifest.join("---\n")).await?;
     say!("Applied {} objects; their regions lead to this stack's cloud.", applied.len());
@@ -64,6 +81,37 @@ pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
     queue.close().await;
     say!("Published {} events, {} a second. `./weir status` shows how the objects stand.", published?, args.pace);
     Ok(Exit::Done)
+}
+
+/// What of a stack was there before it, and stays when it ends.
+fn not_its_own(places: &Places) -> Option<&'static str> {
+    if !places.kube_sim {
+        Some("another cluster than its own kube-sim (--kubeconfig)")
+    } else if places.nats_credentials.is_none() {
+        Some("another NATS than its own (--nats)")
+    } else if places.openstack.is_none() {
+        Some("another cloud than its own openstack-sim (--cloud, --no-openstack-sim)")
+    } else {
+        None
+    }
+}
+
+/// Those of the objects that the stack has already, for a message.
+async fn in_the_way(client: &kube::Client, objects: &[Value]) -> anyhow::Result<Option<String>> {
+    let objects = objects.iter().filter(|object| object["kind"] != "Namespace");
+    let objects: Vec<DynamicObject> = objects
+        .map(DynamicObject::deserialize)
+        .collect::<Result<_, _>>()
+        .context("the file holds what is no object")?;
+    let there = cluster::existing(client, &objects, NAMED + 1).await?;
+    let name = |object: &DynamicObject| {
+        let kind = object.types.as_ref().map_or("", |types| &types.kind);
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        format!("{} {}/{}", clean(kind), clean(namespace), cluster::display_name(object))
+    };
+    let named: Vec<String> = there.iter().take(NAMED).map(name).collect();
+    let more = if there.len() > NAMED { " and more" } else { "" };
+    Ok((!named.is_empty()).then(|| format!("{}{more}", named.join(", "))))
 }
 
 async fn publish(queue: &weir_function_runtime::queue::Queue, events: &[Event], pace: u32) -> anyhow::Result<usize> {
@@ -85,10 +133,7 @@ struct Cloud {
 
 impl Cloud {
     async fn of(places: &Places) -> anyhow::Result<Self> {
-        let address = places.openstack.as_deref().context(
-            "the stack that runs is connected to another cloud than openstack-sim; `./weir up --no-sample` without --cloud starts a \
-             scratch stack",
-        )?;
+        let address = places.openstack.as_deref().context("the stack has no openstack-sim")?;
         let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build()?;
         let told =
             http.get(format!("{address}/_sim/bootstrap")).send().await.context("openstack-sim does not answer")?;
@@ -157,6 +202,26 @@ fn replace(id: Option<&mut Value>, known: &[String]) {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    /// The whole of a foreign cluster, queue or cloud would be written into otherwise.
+    #[test]
+    fn only_a_stack_that_is_all_its_own_is_loaded_into() {
+        let own = Places {
+            kube_sim: true,
+            nats_credentials: Some("nats.env".into()),
+            openstack: Some("http://127.0.0.1:1".into()),
+            ..Places::default()
+        };
+        assert_eq!(not_its_own(&own), None);
+        let others = [
+            (Places { kube_sim: false, ..own.clone() }, "--kubeconfig"),
+            (Places { nats_credentials: None, ..own.clone() }, "--nats"),
+            (Places { openstack: None, ..own }, "--cloud"),
+        ];
+        for (places, option) in others {
+            assert!(not_its_own(&places).is_some_and(|why| why.contains(option)), "{option}");
+        }
+    }
 
     #[test]
     fn objects_of_another_cloud_are_made_to_fit_this_one_and_reach_no_other() {

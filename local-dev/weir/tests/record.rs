@@ -3,11 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use weir_api::{Kind, labels};
 
 /// Longer than anything here takes, even on a machine that is busy building.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -119,6 +121,43 @@ fn a_call_of_one_stack_is_traced_and_run_again_and_its_objects_come_about_in_ano
     scratch.eventually("all is available in the other stack", all_available);
     let trace = scratch.ok(&["trace", "server/default/demo-server"]);
     assert!(trace.contains("create server"), "{trace}");
+
+    // What is there is not overwritten, even where only a name was changed; and another stack's cluster is not written into.
+    server(&scratch, Some("mine"));
+    let refused = scratch.said(&["import", file], 1);
+    assert!(refused.contains("already, and nothing is overwritten") && refused.contains("and more"), "{refused}");
+    assert!(refused.contains("up --no-sample") && !refused.contains("Applied"), "{refused}");
+    assert_eq!(name(&scratch), "mine");
+    let other = Home::new();
+    let kubeconfig = scratch.0.path().join("run/kubeconfig");
+    other.ok(&["up", "--detach", "--no-sample", "--kubeconfig", kubeconfig.to_str().unwrap()]);
+    let refused = other.said(&["import", file], 1);
+    assert!(refused.contains("--kubeconfig") && refused.contains("up --no-sample"), "{refused}");
+    assert_eq!(name(&scratch), "mine");
+}
+
+/// The one server of a stack's cluster, called otherwise first if a name is given.
+fn server(home: &Home, rename: Option<&str>) -> DynamicObject {
+    let talk = async {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let kubeconfig = kube::config::Kubeconfig::read_from(home.0.path().join("run/kubeconfig")).unwrap();
+        let choice = kube::config::KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &choice);
+        let client = kube::Client::try_from(config.await.unwrap()).unwrap();
+        let gvk = GroupVersionKind::gvk(Kind::Server.group(), "v1alpha1", Kind::Server.kubernetes());
+        let resource = ApiResource::from_gvk_with_plural(&gvk, Kind::Server.plural());
+        let api: Api<DynamicObject> = Api::namespaced_with(client, "default", &resource);
+        let server = api.list(&ListParams::default()).await.unwrap().items.remove(0);
+        let Some(name) = rename else { return server };
+        let patch = Patch::Merge(serde_json::json!({"metadata": {"labels": {(labels::NAME): name}}}));
+        api.patch(&server.metadata.name.unwrap(), &PatchParams::default(), &patch).await.unwrap()
+    };
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(talk)
+}
+
+/// What people call the one server of a stack's cluster.
+fn name(home: &Home) -> String {
+    labels::display_name(&server(home, None))
 }
 
 /// How many passwords are in an exported file that are none of its placeholders.

@@ -69,12 +69,9 @@ async fn of(queue: &Queue, object: &ObjectRef, since: Option<Timestamp>) -> anyh
 async fn objects(checkout: &Checkout, told: &ObjectRef) -> anyhow::Result<Vec<ObjectRef>> {
     let Some(record) = Record::read(&checkout.record())?.filter(Record::is_watched) else { return Ok(vec![]) };
     let client = cluster::connect(&record.places.kubeconfig).await?;
-    let (objects, _) = cluster::objects(&client).await?;
-    let fits = |object: &kube::api::DynamicObject| {
-        object.namespace().as_deref() == Some(&told.namespace) && labels::display_name(object) == told.name
-    };
-    let fitting = objects.into_iter().filter(|(kind, object)| *kind == told.kind && fits(object));
-    Ok(fitting.map(|(kind, object)| ObjectRef::new(kind, &told.namespace, object.name_any())).collect())
+    let fits = |object: &kube::api::DynamicObject| labels::display_name(object) == told.name;
+    let fitting = cluster::fitting(&client, told.kind, &told.namespace, fits).await?;
+    Ok(fitting.into_iter().map(|object| ObjectRef::new(told.kind, &told.namespace, object.name_any())).collect())
 }
 
 /// The filter that matches the monitor's looks in the namespace of a server.
