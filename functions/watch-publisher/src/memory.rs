@@ -49,8 +49,14 @@ pub async fn run(publisher: Arc<Publisher>, stop: CancellationToken) {
 /// When the stream was made that is there now, or is made by this; `None` if that cannot be told.
 async fn birth(queue: &Queue) -> Option<Birth> {
     let look = async {
-        queue.ensure().await.ok()?;
-        let stream = queue.jetstream().get_stream(WORK).await.ok()?;
+        let jetstream = queue.jetstream();
+        let stream = if let Ok(stream) = jetstream.get_stream(WORK).await {
+            stream
+        } else {
+            // Gone, it is made again; out of reach, so is all else.
+            queue.ensure().await.ok()?;
+            jetstream.get_stream(WORK).await.ok()?
+        };
         Some(stream.cached_info().created.unix_timestamp_nanos())
     };
     timeout(LOOK, look).await.ok().flatten()

@@ -43,6 +43,16 @@ fn asyncapi() -> Value {
     let kind = json!({ "description": "The object's kind.", "enum": kinds });
     let namespace = json!({ "description": "The object's namespace; a dot is written ~." });
     let name = json!({ "description": "The object's name; a dot is written ~." });
+    // Work that the server's clock puts on the queue.
+    let later = |address: &str, title: &str, description: &str| {
+        json!({
+            "address": address,
+            "title": title,
+            "description": description,
+            "parameters": { "kind": kind, "namespace": namespace, "name": name },
+            "messages": { "timer": { "$ref": "#/components/messages/timer" } }
+        })
+    };
     json!({
         "asyncapi": "3.0.0",
         "info": {
@@ -64,27 +74,21 @@ fn asyncapi() -> Value {
                 },
                 "messages": { "work": { "$ref": "#/components/messages/work" } }
             },
-            "timer": {
-                "address": "timer.{kind}.{namespace}.{name}",
-                "title": "Work for later",
-                "description": "Stream WORK: at most one timer per object. The server publishes its payload to the target when it is due.",
-                "parameters": { "kind": kind, "namespace": namespace, "name": name },
-                "messages": { "timer": { "$ref": "#/components/messages/timer" } }
-            },
-            "resync": {
-                "address": "timer.resync.{kind}.{namespace}.{name}",
-                "title": "Work for later, because of a tick",
-                "description": "Stream WORK: beside the object's own timer, which is left alone.",
-                "parameters": { "kind": kind, "namespace": namespace, "name": name },
-                "messages": { "timer": { "$ref": "#/components/messages/timer" } }
-            },
-            "repeating": {
-                "address": "timer.every.{kind}.{namespace}.{name}",
-                "title": "Work for later, again and again",
-                "description": "Stream WORK: the schedule by which an object is looked at at each interval.",
-                "parameters": { "kind": kind, "namespace": namespace, "name": name },
-                "messages": { "timer": { "$ref": "#/components/messages/timer" } }
-            },
+            "timer": later(
+                "timer.{kind}.{namespace}.{name}",
+                "Work for later",
+                "Stream WORK: at most one timer per object. The server publishes its payload to the target when it is due."
+            ),
+            "resync": later(
+                "timer.resync.{kind}.{namespace}.{name}",
+                "Work for later, because of a tick",
+                "Stream WORK: beside the object's own timer, which is left alone."
+            ),
+            "repeating": later(
+                "timer.every.{kind}.{namespace}.{name}",
+                "Work for later, again and again",
+                "Stream WORK: the schedule by which an object is looked at at each interval."
+            ),
             "tick": {
                 "address": "work.resync.{kind}",
                 "title": "It is time to look at every object of a kind",

@@ -8,18 +8,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use weir_messages::recording::{Answer, Exchange, Peer};
+use weir_openstack::redact::is_secret_header;
 
 use super::redact::{Json, Learnt, Secrets};
-
-/// Headers that are secrets.
-const SECRET: [&str; 6] =
-    ["x-auth-token", "x-subject-token", "x-service-token", "authorization", "cookie", "set-cookie"];
 
 /// Headers, those aside that nobody asks for later.
 type Headers = Vec<(HeaderName, HeaderValue)>;
 
 fn headers(all: &HeaderMap) -> Headers {
-    let wanted = |name: &HeaderName| SECRET.contains(&name.as_str()) || Secrets::keeps_header(name.as_str());
+    let wanted = |name: &HeaderName| is_secret_header(name) || Secrets::keeps_header(name.as_str());
     all.iter().filter(|(name, _)| wanted(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
@@ -97,7 +94,7 @@ impl RawExchange {
         let url = self.asked.uri.to_string();
         let mut learn = |headers: &Headers| {
             for (name, value) in headers {
-                if SECRET.contains(&name.as_str())
+                if is_secret_header(name)
                     && let Ok(value) = value.to_str()
                 {
                     // Behind the name of a scheme.

@@ -21,7 +21,7 @@ const MODES: [&str; 3] = ["off", "errors", "all"];
 const FEW: usize = 8;
 
 /// What a run came to.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Cost {
     /// Calls in a second.
     rate: f64,
@@ -73,13 +73,13 @@ async fn measure(
     let mut all = vec![];
     for turn in 1..=turns {
         progress(&format!("(g) {turn} of {turns}, {concurrency} at once"));
-        let mut costs = [None; 3];
+        let mut costs = [Cost::default(); 3];
         // Whoever is first has the coldest machine: not always the same.
         for place in 0..MODES.len() {
             let mode = (turn + place) % MODES.len();
-            costs[mode] = Some(look(rig, population, MODES[mode], concurrency).await?);
+            costs[mode] = look(rig, population, MODES[mode], concurrency).await?;
         }
-        all.push(costs.map(|cost| cost.unwrap_or(Cost { rate: f64::NAN, processor: f64::NAN })));
+        all.push(costs);
     }
     Ok(all)
 }

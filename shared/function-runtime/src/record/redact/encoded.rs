@@ -94,7 +94,7 @@ pub(super) fn inside(text: &str) -> Option<Inside> {
 /// that may stand for such, counts as one.
 pub(super) fn is_encoded_in(text: &str) -> bool {
     text.bytes().any(|b| matches!(b, b'\\' | b'\n' | b'\r'))
-        || runs(text).any(|(at, end)| promises(&text[at..end]) || word(text, at, end).is_some())
+        || runs(text).any(|(at, end)| word(text, at, end).is_some())
 }
 
 /// Where there is nothing but letters of base64, long enough to be looked into.

@@ -1,7 +1,6 @@
 //! A region whose Keystone speaks TLS: what its Secret says of whom to trust (OSC-12).
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
+use crate::told;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::json;
@@ -9,7 +8,6 @@ use std::sync::Arc;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use weir_api::Kind;
 use weir_function_runtime::worker::Verdict;
 use weir_harness::{Caller, World, drive};
 use weir_region::Regions;
@@ -48,11 +46,6 @@ async fn encrypted(world: &World) -> (String, String) {
         }
     });
     (format!("https://{at}/{path}"), pem)
-}
-
-async fn told(world: &World) -> String {
-    let (reason, message) = world.condition(Kind::Region, World::REGION).await.expect("a condition");
-    format!("{reason}: {message}")
 }
 
 /// Proves: OSC-4, OSC-12, REG-1

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod tls;
+
 use serde_json::json;
 use std::time::{Duration, Instant};
 use weir_api::Kind;
