@@ -62,7 +62,7 @@ async fn the_security_group_function_has_the_rights_that_it_uses() {
 /// Proves: IDN-8
 #[tokio::test(flavor = "multi_thread")]
 async fn the_region_function_has_the_rights_that_it_uses() {
-    let world = World::new().await;
+    let world = World::fresh().await;
     let caller = Caller::new(&world, weir_region::Regions);
     world.settle();
     assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Settled));

@@ -38,7 +38,7 @@ pub async fn save(scope: &Scope, record: &OpenstackIdentity, fields: Value) -> R
     let patch = json!({"metadata": {"resourceVersion": record.meta().resource_version}, "spec": fields});
     let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
     let saved = scope.api().patch(&record.name_any(), &params, &Patch::Merge(patch)).await;
-    saved.map_err(|error| kubernetes::problem(&error, "writing the identity's record"))
+    saved.map_err(|error| kubernetes::unwritten(&error, "writing the identity's record"))
 }
 
 /// Keeps a record that was made by others from going before its time.

@@ -8,98 +8,19 @@
 
 use crate::observe::{MANAGER_ROLE, filled};
 use crate::{record, secrets};
-use kube::api::ListParams;
-use kube::{Api, Resource, ResourceExt};
+use kube::ResourceExt;
 use serde_json::json;
-use weir_api::conditions::Reason;
-use weir_api::crd::{Identity, LoadBalancer, Network, OpenstackIdentity, SecurityGroup, Server, Volume};
-use weir_api::{Problem, labels, names};
-use weir_function_runtime::{Scope, kubernetes};
+use weir_api::crd::{Identity, OpenstackIdentity};
+use weir_api::{Kind, Problem, labels, names};
+use weir_function_runtime::{Scope, dependants};
 use weir_openstack::identity::{Project, User};
 use weir_openstack::{Class, OrAbsent, Secret};
 use weir_provider::{During, Region};
 
-/// How many dependants of a kind are counted.
-const COUNTED: u32 = 100;
-
 /// Waits while anything depends on the identity, and says what.
 pub async fn dependants(scope: &Scope, identity: &Identity) -> Result<(), Problem> {
-    let name = identity.name_any();
-    let counts = [
-        ("server", count(&scope.api::<Server>(), &name).await?),
-        ("volume", count(&scope.api::<Volume>(), &name).await?),
-        ("load balancer", count(&scope.api::<LoadBalancer>(), &name).await?),
-        ("security group", count(&scope.api::<SecurityGroup>(), &name).await?),
-        ("network", count(&scope.api::<Network>(), &name).await?),
-    ];
-    let told: Vec<String> = counts.iter().filter_map(|(kind, count)| told(kind, *count)).collect();
-    if told.is_empty() {
-        return strays(scope, &name).await;
-    }
-    Err(Problem::waiting(
-        Reason::Deprovisioning,
-        format!("still in use; waiting for these to be deleted: {}", told.join(", ")),
-    ))
-}
-
-/// Waits for objects whose label somebody has changed, and whose things are still in this identity's project. All are
-/// looked through, which is why this is the last look and not the first.
-async fn strays(scope: &Scope, identity: &str) -> Result<(), Problem> {
-    let found = [
-        stray(&scope.api::<Server>(), identity).await?,
-        stray(&scope.api::<Volume>(), identity).await?,
-        stray(&scope.api::<LoadBalancer>(), identity).await?,
-        stray(&scope.api::<SecurityGroup>(), identity).await?,
-        stray(&scope.api::<Network>(), identity).await?,
-    ];
-    match found.into_iter().flatten().next() {
-        None => Ok(()),
-        Some(name) => {
-            let label = labels::IDENTITY;
-            let message =
-                format!("still in use by {name}, whose label {label} was changed; delete it, or set its label back");
-            Err(Problem::waiting(Reason::Deprovisioning, message))
-        }
-    }
-}
-
-async fn stray<K>(api: &Api<K>, identity: &str) -> Result<Option<String>, Problem>
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
-    let mut params = ListParams::default().limit(500);
-    loop {
-        let page = api.list_metadata(&params).await;
-        let page = page.map_err(|error| kubernetes::problem(&error, "looking for what depends on the identity"))?;
-        let kept = |item: &&kube::core::PartialObjectMeta<K>| labels::anchor(*item, labels::IDENTITY) == Some(identity);
-        if let Some(item) = page.items.iter().find(kept) {
-            return Ok(Some(format!("{} {}", K::kind(&()), item.name_any())));
-        }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params.continue_token = Some(token),
-            None => return Ok(None),
-        }
-    }
-}
-
-fn told(kind: &str, count: usize) -> Option<String> {
-    match count {
-        0 => None,
-        1 => Some(format!("1 {kind}")),
-        n if n >= COUNTED as usize => Some(format!("{COUNTED} or more {kind}s")),
-        n => Some(format!("{n} {kind}s")),
-    }
-}
-
-async fn count<K>(api: &Api<K>, identity: &str) -> Result<usize, Problem>
-where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
-{
-    let params = ListParams::default().labels(&format!("{}={identity}", labels::IDENTITY)).limit(COUNTED);
-    match api.list_metadata(&params).await {
-        Ok(list) => Ok(list.items.len()),
-        Err(error) => Err(kubernetes::problem(&error, "looking for what depends on the identity")),
-    }
+    let kinds = [Kind::Server, Kind::Volume, Kind::LoadBalancer, Kind::SecurityGroup, Kind::Network];
+    dependants::none_left(scope, labels::IDENTITY, &identity.name_any(), &kinds).await
 }
 
 /// Removes what the identity has in the cloud. `Ok` says that a fresh look has shown that nothing is left.

@@ -152,5 +152,5 @@ async fn change_table<T>(
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         api.create(&params, &table).await
     };
-    written.map(|_| result).map_err(|error| kubernetes::problem(&error, "writing the region's VLAN table"))
+    written.map(|_| result).map_err(|error| kubernetes::unwritten(&error, "writing the region's VLAN table"))
 }

@@ -6,27 +6,31 @@
 //! refuses is tried ever more rarely: clouds lock users out.
 //!
 //! Invariants
-//! - A Region holds its Secret by a finalizer, and goes after its identities: whatever order things are deleted in, the
-//!   credential is there for as long as something in the cloud has to be removed with it. Which Secret that is stands in an
-//!   annotation before it is held, so that one that is no longer named is let go.
+//! - A Region holds its Secret by a finalizer, and goes after all that name it: whatever order things are deleted in, the
+//!   credential is there for as long as something in the cloud has to be removed with it. Until both are held nobody makes
+//!   anything with them. Which Secret that is stands in an annotation before it is held, so that one that is no longer named
+//!   is let go.
 //! - The region's VLAN table goes with it, when it is empty.
 
 pub mod decide;
 pub mod observe;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Resource, ResourceExt};
 use serde_json::json;
 use std::time::Duration;
 use weir_api::conditions::Reason;
-use weir_api::crd::{Identity, Region, RegionStatus, SecretRef, VlanAllocation};
+use weir_api::crd::{Region, RegionStatus, SecretRef, VlanAllocation};
 use weir_api::{Consequence, Kind, Problem, labels, names};
 use weir_function_runtime::kubernetes::{self, MANAGER};
-use weir_function_runtime::{Function, Scope};
+use weir_function_runtime::{Function, Scope, dependants};
 
 /// How soon a region with a fault is looked at again.
 const AGAIN: Duration = Duration::from_secs(5);
+
+/// Who may have something in a region's cloud. Each has the region's label, and may go by it where its identity's says another.
+const DEPENDANTS: [Kind; 4] = [Kind::Server, Kind::SecurityGroup, Kind::Network, Kind::Identity];
 
 /// The region function.
 pub struct Regions;
@@ -56,8 +60,8 @@ impl Function for Regions {
         }
         if going {
             let message = format!(
-                "somebody has deleted the region's Secret {}/{}; it is kept only until the region has gone: make another \
-                 Secret and name it in spec.openstack.serviceAccountSecret",
+                "somebody has deleted the region's Secret {}/{}; it is kept until the region has gone, at the longest: make \
+                 another Secret and name it in spec.openstack.serviceAccountSecret",
                 at.namespace, at.name
             );
             return Err(Problem::waiting(Reason::Errored, message));
@@ -67,23 +71,7 @@ impl Function for Regions {
 
     async fn finalize(&self, scope: &Scope, object: &Region, _: &mut RegionStatus) -> Result<(), Problem> {
         let name = object.name_any();
-        let selector = ListParams::default().labels(&format!("{}={name}", labels::REGION)).limit(100);
-        let identities = scope.api::<Identity>().list_metadata(&selector).await;
-        let identities =
-            identities.map_err(|error| kubernetes::problem(&error, "looking for the region's identities"))?;
-        match identities.items.len() {
-            0 => {}
-            1 => {
-                return Err(Problem::waiting(
-                    Reason::Deprovisioning,
-                    "still in use; waiting for 1 identity to be deleted",
-                ));
-            }
-            n => {
-                let message = format!("still in use; waiting for {n} identities to be deleted");
-                return Err(Problem::waiting(Reason::Deprovisioning, message));
-            }
-        }
+        dependants::none_left(scope, labels::REGION, &name, &DEPENDANTS).await?;
         remove_vlans(scope, &name).await?;
         release_secret(scope, object).await
     }
@@ -123,7 +111,7 @@ async fn keep_note(scope: &Scope, object: &Region, at: &SecretRef) -> Result<(),
         json!({"metadata": {"resourceVersion": object.resource_version(), "annotations": {labels::HELD_SECRET: note}}});
     let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
     let written = scope.api::<Region>().patch(&object.name_any(), &params, &Patch::Merge(patch)).await;
-    written.map_err(|error| kubernetes::problem(&error, "noting which Secret the region holds"))?;
+    written.map_err(|error| kubernetes::unwritten(&error, "noting which Secret the region holds"))?;
     Err(Problem::reread())
 }
 

@@ -34,13 +34,22 @@ impl Seen {
         let deleting = meta.deletion_timestamp.is_some();
         let readiness = Watched::readiness(object);
         let version = meta.resource_version.clone()?;
+        // Nobody makes anything with what is not held yet.
+        let held = meta.finalizers.iter().flatten().any(|finalizer| finalizer == weir_api::labels::FINALIZER);
+        let state = match class(readiness) {
+            0 => (0, false),
+            class => (class, held),
+        };
         let offer = match watched {
             // No condition tells of these: whatever changes may matter to who uses them.
             Watched::Secret => hash(&version),
             Watched::SshCertificateAuthority => hash((meta.generation, deleting)),
-            // What a region's objects are built with is in its spec.
-            Watched::Region => hash((meta.generation, deleting, class(readiness))),
-            _ => hash((deleting, class(readiness))),
+            // What a region's objects are built with is in its spec; that its Secret is held, as they need it to be, is told
+            // by its function having been through with that.
+            Watched::Region => {
+                hash((meta.generation, object.data["status"]["observedGeneration"].as_i64(), deleting, state))
+            }
+            _ => hash((deleting, state)),
         };
         Some(Self {
             node: Node { watched, namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone()? },

@@ -7,7 +7,7 @@ use crate::record::tape::{NO_ANSWER, TIME_UP, Tape};
 use crate::worker::Call;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::ListParams;
+use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,12 +15,12 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
 use uuid::Uuid;
-use weir_api::Problem;
 use weir_api::conditions::Reason;
 use weir_api::crd;
 use weir_api::crd::Reconciled;
+use weir_api::{Kind, Problem};
 use weir_openstack::{CallTag, Session, Transport};
-use weir_provider::{Provider, Record, Region};
+use weir_provider::{Provider, Purpose, Record, Region};
 
 /// A custom resource that a function reconciles, with the status that is written for it.
 pub trait Object: Reconciled + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static {
@@ -194,8 +194,8 @@ impl Scope {
         up
     }
 
-    /// Resolves when no answer is waited for any longer: at `end`. Taken down.
-    pub(crate) async fn out_of_patience(&self, end: std::time::Instant) {
+    /// Resolves when no answer is waited for any longer: at `end`. Taken down, so that a replay gives up at the same point.
+    pub async fn out_of_patience(&self, end: std::time::Instant) {
         match &self.layers.player {
             Some(player) => player.out_of_patience().await,
             None => tokio::time::sleep_until(end.into()).await,
@@ -231,6 +231,19 @@ impl Scope {
         Api::namespaced(self.kubernetes.clone(), namespace)
     }
 
+    /// Objects of a kind that is not known before it runs, in the namespace of the object at hand.
+    pub(crate) fn api_of(&self, kind: Kind) -> Api<DynamicObject> {
+        let version = "v1alpha1".to_owned();
+        let resource = ApiResource {
+            group: kind.group().to_owned(),
+            api_version: format!("{}/{version}", kind.group()),
+            version,
+            kind: kind.kubernetes().to_owned(),
+            plural: kind.plural().to_owned(),
+        };
+        Api::namespaced_with(self.kubernetes.clone(), &self.namespace, &resource)
+    }
+
     /// Reads one object afresh; `None` if there is none.
     pub async fn get<K>(&self, name: &str) -> Result<Option<K>, Problem>
     where
@@ -252,7 +265,8 @@ impl Scope {
         Ok(list.items.into_iter().map(kubernetes::lean).collect())
     }
 
-    /// The region that an object's label names, with its credential, read afresh (OSC-4).
+    /// The region that an object's label names, with its credential, read afresh (OSC-4), if the object may use it for what is
+    /// being done about it ([`Purpose`]).
     pub async fn region(&self, object: &impl ResourceExt) -> Result<Region, Problem> {
         let Some(name) = weir_api::labels::anchor(object, weir_api::labels::REGION) else {
             return Err(Problem::user_action(format!(
@@ -260,16 +274,12 @@ impl Scope {
                 weir_api::labels::REGION
             )));
         };
-        self.region_named(name).await
-    }
-
-    /// The region of that name, with its credential, read afresh (OSC-4).
-    pub async fn region_named(&self, name: &str) -> Result<Region, Problem> {
         let wrap = |inner| self.gated(inner);
-        self.provider.region(&self.kubernetes, &self.namespace, name, self.tag(), &wrap).await
+        let at = (self.namespace.as_str(), name);
+        self.provider.region(&self.kubernetes, at, Purpose::of(object), self.tag(), &wrap).await
     }
 
-    /// A region that has just been read, with its credential, read afresh.
+    /// A region that has just been read, with its credential, read afresh: to look at its cloud, and make nothing there.
     pub async fn open(&self, region: &crd::Region) -> Result<Region, Problem> {
         let wrap = |inner| self.gated(inner);
         self.provider.open(&self.kubernetes, region, self.tag(), &wrap).await
@@ -294,7 +304,14 @@ impl Scope {
         };
         let identity = self.get::<crd::Identity>(name).await?;
         weir_provider::dependency("Identity", name, identity.as_ref(), |i| Some(&i.status.as_ref()?.conditions))?;
-        self.foothold(object).await?.ok_or_else(|| {
+        let record = self.get::<crd::OpenstackIdentity>(name).await?;
+        // Without the record, what is made could not be found again. One of the predecessor's is held as soon as the identity's
+        // function has been there, which no event tells.
+        if record.as_ref().is_some_and(|record| !weir_provider::is_held(record)) {
+            return Err(Problem::yielding(format!("the record of Identity {name} is not held yet; looking again"))
+                .with_reason(Reason::DependencyNotReady));
+        }
+        self.stand(object, record.as_ref()).await?.ok_or_else(|| {
             Problem::waiting(Reason::DependencyNotReady, format!("Identity {name} has no project in the cloud yet"))
         })
     }
@@ -306,7 +323,15 @@ impl Scope {
             return Ok(None);
         };
         let record = self.get::<crd::OpenstackIdentity>(name).await?;
-        let Some(record) = record.as_ref().and_then(Record::of) else {
+        self.stand(object, record.as_ref()).await
+    }
+
+    async fn stand(
+        &self,
+        object: &impl ResourceExt,
+        record: Option<&crd::OpenstackIdentity>,
+    ) -> Result<Option<Foothold>, Problem> {
+        let Some(record) = record.and_then(Record::of) else {
             return Ok(None);
         };
         Ok(Some(Foothold { region: self.region(object).await?, record }))

@@ -33,6 +33,15 @@ pub fn problem(error: &kube::Error, doing: &str) -> Problem {
     }
 }
 
+/// What a failed write of an object that has been read leads to. That it is gone is no failure: reading again shows it, and
+/// what follows from it. `doing` completes "while …".
+pub fn unwritten(error: &kube::Error, doing: &str) -> Problem {
+    if is_not_found(error) {
+        return Problem::reread().with_detail(format!("{doing}: the object is gone"));
+    }
+    problem(error, doing)
+}
+
 /// True if the error is a 404.
 pub fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
@@ -66,7 +75,7 @@ where
     match api.patch(&object.name_any(), &params(), &Patch::Merge(patch)).await {
         Ok(object) => Ok(Some(object)),
         Err(error) if !present && is_not_found(&error) => Ok(None),
-        Err(error) => Err(problem(&error, "writing a finalizer")),
+        Err(error) => Err(unwritten(&error, "writing a finalizer")),
     }
 }
 
@@ -91,13 +100,16 @@ where
         metadata["annotations"][key] = json!(value);
     }
     let patched = api.patch(&object.name_any(), &params(), &Patch::Merge(json!({ "metadata": metadata }))).await;
-    patched.map(Some).map_err(|error| problem(&error, "taking hold of the object"))
+    patched.map(Some).map_err(|error| unwritten(&error, "taking hold of the object"))
 }
 
 /// Puts a reference to the object at hand onto another object, so that the other cannot go first (SRV-9).
 ///
 /// The entry is appended by the server, without a resource version: many servers that refer to one network at once do
 /// not conflict, and nobody's entry is overwritten. Does nothing when the entry is there.
+///
+/// # Errors
+/// The other is being deleted; or it has gone since it was read, for which it is read again.
 pub async fn hold<K>(api: &Api<K>, object: &K, reference: &str) -> Result<(), Problem>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
@@ -112,8 +124,12 @@ where
     if finalizers.is_empty() {
         return set_finalizer(api, object, reference, true).await.map(|_| ());
     }
-    let patch = json!([{"op": "add", "path": "/metadata/finalizers/-", "value": reference}]);
-    json_patch(api, &object.name_any(), patch, "referring to another object").await
+    let patch = json!([
+        // Another one of the same name has not been looked at.
+        {"op": "test", "path": "/metadata/uid", "value": object.meta().uid},
+        {"op": "add", "path": "/metadata/finalizers/-", "value": reference},
+    ]);
+    json_patch(api, &object.name_any(), patch).await?.map_err(|error| unwritten(&error, "referring to another object"))
 }
 
 /// Takes a reference off another object again. The other may be gone; nothing else of it is touched.
@@ -126,10 +142,14 @@ where
     };
     let path = format!("/metadata/finalizers/{at}");
     let patch = json!([{"op": "test", "path": path, "value": reference}, {"op": "remove", "path": path}]);
-    json_patch(api, &object.name_any(), patch, "letting go of another object").await
+    match json_patch(api, &object.name_any(), patch).await? {
+        Err(error) if !is_not_found(&error) => Err(problem(&error, "letting go of another object")),
+        _ => Ok(()),
+    }
 }
 
-async fn json_patch<K>(api: &Api<K>, name: &str, operations: Value, doing: &str) -> Result<(), Problem>
+/// Applies a JSON patch. The inner error is the API's; the outer one asks to read again or is a fault of ours.
+async fn json_patch<K>(api: &Api<K>, name: &str, operations: Value) -> Result<Result<(), kube::Error>, Problem>
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {
@@ -137,13 +157,11 @@ where
         Problem::retry("Kubernetes could not be written; trying again").with_detail(error.to_string())
     })?;
     match api.patch(name, &params(), &Patch::<()>::Json(operations)).await {
-        Ok(_) => Ok(()),
-        Err(error) if is_not_found(&error) => Ok(()),
-        // The list has changed since it was read, so that the entry is somewhere else in it by now.
+        // The object has changed since it was read: an entry is somewhere else in the list by now, or it is being deleted.
         Err(kube::Error::Api(status)) if status.code == 422 => {
             Err(Problem::reread().with_detail(status.message.clone()))
         }
-        Err(error) => Err(problem(&error, doing)),
+        outcome => Ok(outcome.map(drop)),
     }
 }
 

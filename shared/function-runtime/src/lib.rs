@@ -12,6 +12,7 @@
 //! Caveat: a write that is already on the wire when a lease is lost cannot be called back. In Kubernetes the resource
 //! version catches it; in OpenStack the look-up before every create and the exact names do.
 
+pub mod dependants;
 pub mod function;
 pub mod gate;
 pub mod kubernetes;

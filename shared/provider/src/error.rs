@@ -1,4 +1,4 @@
-//! What a cloud's error, or another object that is not ready, means to the owner of the object at hand.
+//! What a cloud's error means to the owner of the object at hand.
 //!
 //! Invariant: messages are made of our own words, the names of services and what Weir was doing. What the cloud said goes
 //! into the detail, for operators (OWN-5).
@@ -6,12 +6,9 @@
 //! Whatever the cloud can mend by itself, or an operator can mend in the cloud, is tried again: nothing tells Weir when it
 //! has been mended, and an object must not stay Errored over a failure that has ended (OWN-7).
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::ResourceExt;
 use std::time::Duration;
-use weir_api::conditions::{self, Reason};
 use weir_api::problem::YIELD;
-use weir_api::{Consequence, Problem, labels};
+use weir_api::{Consequence, Problem};
 use weir_openstack::{Class, Error};
 
 /// The longest that a cloud's `Retry-After` is believed. A proxy gone wrong must not park an object for days.
@@ -84,30 +81,4 @@ pub fn problem(error: &Error, doing: &str) -> Problem {
         Class::Withheld => (Consequence::Reread, format!("the work on the object was handed over while {doing}")),
     };
     Problem { consequence, reason: None, message, detail: None }.with_detail(format!("{error}: {}", error.detail()))
-}
-
-/// Whether an object that another needs is ready (SRV-4). `kind` is the Kubernetes kind, `id` the object's name.
-///
-/// All answers but *ready* wait for an event (W-5): the other object's change wakes the one at hand.
-pub fn dependency<K: ResourceExt>(
-    kind: &str,
-    id: &str,
-    object: Option<&K>,
-    conditions: impl FnOnce(&K) -> Option<&[Condition]>,
-) -> Result<(), Problem> {
-    let Some(object) = object else {
-        return Err(Problem::waiting(Reason::DependencyNotFound, format!("{kind} {id} does not exist")));
-    };
-    let called = match labels::get(object, labels::NAME) {
-        Some(name) => format!("{kind} \"{name}\" ({id})"),
-        None => format!("{kind} {id}"),
-    };
-    if object.meta().deletion_timestamp.is_some() {
-        return Err(Problem::waiting(Reason::DependencyNotReady, format!("{called} is being deleted")));
-    }
-    match conditions(object).and_then(conditions::available_reason) {
-        Some("Provisioned") => Ok(()),
-        Some("Errored") => Err(Problem::waiting(Reason::DependencyFailed, format!("{called} has failed"))),
-        _ => Err(Problem::waiting(Reason::DependencyNotReady, format!("{called} is not ready"))),
-    }
 }

@@ -14,6 +14,7 @@
 //!   (OSC-4); only connections and tokens outlive a call, tokens under a key that holds the secret's hash (OSC-3).
 //! - No text of a provider reaches a [`weir_api::Problem`]'s message (OWN-5).
 
+mod dependency;
 mod error;
 mod external;
 mod ports;
@@ -21,7 +22,8 @@ mod record;
 mod region;
 pub mod server;
 
-pub use error::{During, dependency, problem};
+pub use dependency::{Purpose, dependency, is_held};
+pub use error::{During, problem};
 pub use ports::described;
 pub use record::Record;
 pub use region::{Provider, Region, Wrap, identity_roles};

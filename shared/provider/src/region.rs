@@ -1,5 +1,6 @@
 //! Regions: configuration and credential read from Kubernetes, sessions made from them.
 
+use crate::dependency::{self, Purpose};
 use crate::record::Record;
 use k8s_openapi::api::core::v1::Secret as KubernetesSecret;
 use kube::Api;
@@ -37,28 +38,31 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// Reads the region `name` and its Secret, for one call.
+    /// Reads the region `name` and its Secret, for one call, to use them for `purpose`.
     ///
     /// # Errors
-    /// A missing region is waited for; a missing Secret or key is named; both are noticed when they come (W-5).
+    /// A region or Secret that is missing, or may not be used (the table of the room `dependency`), is waited for; a missing
+    /// key is named. What is waited for is noticed when it comes (W-5).
     pub async fn region(
         &self,
         kubernetes: &kube::Client,
-        namespace: &str,
-        name: &str,
+        (namespace, name): (&str, &str),
+        purpose: Purpose,
         call: CallTag,
         wrap: &Wrap<'_>,
     ) -> Result<Region, Problem> {
         let regions: Api<crd::Region> = Api::namespaced(kubernetes.clone(), namespace);
-        let region = regions
-            .get_opt(name)
-            .await
-            .map_err(|error| unreadable("region", &error))?
-            .ok_or_else(|| Problem::waiting(Reason::DependencyNotFound, format!("Region {name} does not exist")))?;
-        self.open(kubernetes, &region, call, wrap).await
+        let found = regions.get_opt(name).await.map_err(|error| unreadable("region", &error))?;
+        let region = dependency::region(purpose, name, found)?;
+        let (config, secret) = read(kubernetes, &region).await?;
+        dependency::secret(purpose, name, &secret.secret, &secret.at)?;
+        self.opened(&region, config, &secret, call, wrap)
     }
 
-    /// The same for a region that has just been read.
+    /// A region that has just been read, in whatever state it is, to look at its cloud and make nothing there.
+    ///
+    /// # Errors
+    /// A missing Secret or key is named.
     pub async fn open(
         &self,
         kubernetes: &kube::Client,
@@ -66,19 +70,18 @@ impl Provider {
         call: CallTag,
         wrap: &Wrap<'_>,
     ) -> Result<Region, Problem> {
-        let Some(config) = region.spec.openstack.clone() else {
-            return Err(Problem::user_action("the region is not an OpenStack region, and no other provider is served"));
-        };
-        let at = &config.service_account_secret;
-        let secrets: Api<KubernetesSecret> = Api::namespaced(kubernetes.clone(), &at.namespace);
-        let secret =
-            secrets.get_opt(&at.name).await.map_err(|error| unreadable("region's Secret", &error))?.ok_or_else(
-                || {
-                    let which = format!("{}/{}", at.namespace, at.name);
-                    Problem::waiting(Reason::Errored, format!("the region's Secret {which} does not exist; create it"))
-                },
-            )?;
-        let secret = Values { at: format!("{}/{}", at.namespace, at.name), secret };
+        let (config, secret) = read(kubernetes, region).await?;
+        self.opened(region, config, &secret, call, wrap)
+    }
+
+    fn opened(
+        &self,
+        region: &crd::Region,
+        config: crd::OpenstackRegion,
+        secret: &Values,
+        call: CallTag,
+        wrap: &Wrap<'_>,
+    ) -> Result<Region, Problem> {
         let tls = Tls {
             ca_bundle: secret.text(CA)?.map(String::into_bytes),
             insecure: secret.text(INSECURE)?.as_deref() == Some("true"),
@@ -114,6 +117,21 @@ impl Provider {
         connections.insert(tls, transport.clone());
         Ok(transport)
     }
+}
+
+/// A region's configuration and its Secret.
+async fn read(kubernetes: &kube::Client, region: &crd::Region) -> Result<(crd::OpenstackRegion, Values), Problem> {
+    let Some(config) = region.spec.openstack.clone() else {
+        return Err(Problem::user_action("the region is not an OpenStack region, and no other provider is served"));
+    };
+    let named = &config.service_account_secret;
+    let at = format!("{}/{}", named.namespace, named.name);
+    let secrets: Api<KubernetesSecret> = Api::namespaced(kubernetes.clone(), &named.namespace);
+    let found = secrets.get_opt(&named.name).await.map_err(|error| unreadable("region's Secret", &error))?;
+    let secret = found.ok_or_else(|| {
+        Problem::waiting(Reason::Errored, format!("the region's Secret {at} does not exist; create it"))
+    })?;
+    Ok((config, Values { at, secret }))
 }
 
 /// The Secret of a region, whose values come from outside.

@@ -41,13 +41,26 @@ impl World {
     /// The name of the region's Secret.
     pub const SECRET: &str = "region-a-credential";
 
-    /// A world whose region is there and has not been looked at.
+    /// A world whose region can be used: it holds its Secret and is held, as its function leaves it. Nobody has looked at the
+    /// cloud.
     pub async fn new() -> Self {
         Self::with_cloud(weir_openstack_sim::Config::default()).await
     }
 
     /// The same with a cloud of one's own.
     pub async fn with_cloud(config: weir_openstack_sim::Config) -> Self {
+        let world = Self::unheld(config).await;
+        world.hold_region(true).await;
+        world.hold_secret(true).await;
+        world
+    }
+
+    /// A world whose region and Secret have just been applied, for the region's function to be the first to come.
+    pub async fn fresh() -> Self {
+        Self::unheld(weir_openstack_sim::Config::default()).await
+    }
+
+    async fn unheld(config: weir_openstack_sim::Config) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let cloud = Sim::start(config).await.expect("openstack-sim starts");
         let kubernetes = KubeSim::start(weir_kube_sim::Config::plain()).await.expect("kube-sim starts");
@@ -83,6 +96,19 @@ impl World {
         merge(&mut openstack, more);
         let spec = json!({"provider": "openstack", "openstack": openstack});
         self.apply(&object(Kind::Region, Self::REGION, &[], spec)).await;
+    }
+
+    /// Puts the finalizer of its function on the region, or takes it off.
+    pub async fn hold_region(&self, held: bool) {
+        let patch = finalizers(held.then(|| weir_api::labels::FINALIZER.to_owned()));
+        self.api(Kind::Region).patch(Self::REGION, &PatchParams::default(), &patch).await.expect("accepted");
+    }
+
+    /// Puts the region's reference on its Secret, or takes it off.
+    pub async fn hold_secret(&self, held: bool) {
+        let patch = finalizers(held.then(|| Kind::Region.reference(Self::REGION)));
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), Self::NAMESPACE);
+        api.patch(Self::SECRET, &PatchParams::default(), &patch).await.expect("accepted");
     }
 
     /// Applies an object, as `kubectl apply --server-side` does, and returns what was stored.
@@ -139,6 +165,11 @@ impl World {
         let cloud = self.cloud.requests().iter().filter(|r| r.effect && !r.path.ends_with("/auth/tokens")).count();
         (self.kubernetes.requests().changes(|_| true), cloud)
     }
+}
+
+/// A patch of all of an object's finalizers.
+fn finalizers(finalizer: Option<String>) -> Patch<Value> {
+    Patch::Merge(json!({"metadata": {"finalizers": Vec::from_iter(finalizer)}}))
 }
 
 /// What a cloud holds when nobody has used it.

@@ -20,7 +20,7 @@ async fn told(world: &World) -> String {
 /// Proves: REG-1
 #[tokio::test]
 async fn a_region_whose_cloud_has_everything_is_provisioned_and_then_rests() {
-    let world = World::new().await;
+    let world = World::fresh().await;
     let caller = Caller::new(&world, Regions);
     assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Settled));
     assert_eq!(told(&world).await, "Provisioned: provisioned");
@@ -33,7 +33,7 @@ async fn a_region_whose_cloud_has_everything_is_provisioned_and_then_rests() {
 #[tokio::test]
 async fn a_secret_that_lacks_a_key_is_told_with_the_key_and_recovers() {
     for key in ["domain-id", "project-id", "user-id", "password"] {
-        let world = World::new().await;
+        let world = World::fresh().await;
         let caller = Caller::new(&world, Regions);
         world.apply_secret(|secret| drop(secret.as_object_mut().unwrap().remove(key))).await;
         assert!(matches!(caller.call(World::REGION).await, Verdict::Waiting), "the Secret's event wakes it");
@@ -47,7 +47,7 @@ async fn a_secret_that_lacks_a_key_is_told_with_the_key_and_recovers() {
 /// Proves: REG-1, OWN-5, OSC-13
 #[tokio::test]
 async fn a_wrong_password_is_told_without_showing_it() {
-    let world = World::new().await;
+    let world = World::fresh().await;
     let caller = Caller::new(&world, Regions);
     world.apply_secret(|secret| secret["password"] = json!("hunter2-hunter2")).await;
     let Verdict::Retry { after } = caller.call(World::REGION).await else { panic!("it tries again") };
@@ -59,7 +59,7 @@ async fn a_wrong_password_is_told_without_showing_it() {
 /// Proves: REG-1
 #[tokio::test]
 async fn an_endpoint_that_refuses_or_swallows_connections_is_told_within_ten_seconds() {
-    let world = World::new().await;
+    let world = World::fresh().await;
     let caller = Caller::new(&world, Regions);
     world.apply_region(json!({"endpoint": "http://127.0.0.1:9/v3"})).await;
     caller.call(World::REGION).await;
@@ -79,7 +79,7 @@ async fn an_endpoint_that_refuses_or_swallows_connections_is_told_within_ten_sec
 /// Proves: REG-1, IDN-4
 #[tokio::test]
 async fn a_role_that_is_missing_is_named_and_noticed_when_it_comes() {
-    let world = World::new().await;
+    let world = World::fresh().await;
     let caller = Caller::new(&world, Regions);
     world.apply_region(json!({"identity": {"clusterRoles": ["member", "moon-walker"]}})).await;
     assert!(matches!(caller.call(World::REGION).await, Verdict::Retry { .. }));
@@ -91,7 +91,7 @@ async fn a_role_that_is_missing_is_named_and_noticed_when_it_comes() {
 /// Proves: REG-1
 #[tokio::test]
 async fn a_cloud_that_fails_for_a_while_is_told_and_forgiven() {
-    let world = World::new().await;
+    let world = World::fresh().await;
     let caller = Caller::new(&world, Regions);
     world.cloud.faults().add(Fault::status(503).on("GET", "/identity/v3/roles").times(5)).unwrap();
     assert!(matches!(caller.call(World::REGION).await, Verdict::Retry { .. }));
@@ -102,7 +102,7 @@ async fn a_cloud_that_fails_for_a_while_is_told_and_forgiven() {
 /// Proves: REG-1, OWN-8
 #[tokio::test]
 async fn a_region_holds_its_secret_and_goes_after_its_identities() {
-    let world = World::new().await;
+    let world = World::fresh().await;
     let caller = Caller::new(&world, Regions);
     drive(&world, &caller, World::REGION).await;
     world.apply(&world::identity("identity-a")).await;
@@ -119,7 +119,7 @@ async fn a_region_holds_its_secret_and_goes_after_its_identities() {
 /// Proves: REG-1
 #[tokio::test]
 async fn what_is_wrong_with_an_endpoint_is_told_as_that() {
-    let world = World::new().await;
+    let world = World::fresh().await;
     let caller = Caller::new(&world, Regions);
     let nowhere = format!("{}/nothing/v3", world.cloud.url());
     for (endpoint, says) in [("notaurl", "must be the http or https URL"), (nowhere.as_str(), "knows neither Keystone")]
@@ -134,7 +134,7 @@ async fn what_is_wrong_with_an_endpoint_is_told_as_that() {
 /// Proves: REG-1
 #[tokio::test]
 async fn a_secret_that_somebody_deletes_alone_is_told_with_what_to_do() {
-    let world = World::new().await;
+    let world = World::fresh().await;
     let caller = Caller::new(&world, Regions);
     drive(&world, &caller, World::REGION).await;
     world::delete_secret(&world).await;
@@ -146,7 +146,7 @@ async fn a_secret_that_somebody_deletes_alone_is_told_with_what_to_do() {
 /// Proves: REG-1, OWN-8
 #[tokio::test]
 async fn a_secret_that_is_no_longer_named_is_let_go_and_can_be_deleted() {
-    let world = World::new().await;
+    let world = World::fresh().await;
     let caller = Caller::new(&world, Regions);
     assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Settled));
     world::delete_secret(&world).await;

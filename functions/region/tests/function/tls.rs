@@ -51,7 +51,7 @@ async fn encrypted(world: &World) -> (String, String) {
 /// Proves: OSC-4, OSC-12, REG-1
 #[tokio::test]
 async fn a_region_is_trusted_by_the_authority_in_its_secret_or_not_at_all() {
-    let world = World::new().await;
+    let world = World::fresh().await;
     let caller = Caller::new(&world, Regions);
     let (endpoint, authority) = encrypted(&world).await;
     world.apply_region(json!({ "endpoint": endpoint })).await;
@@ -71,7 +71,7 @@ async fn a_region_is_trusted_by_the_authority_in_its_secret_or_not_at_all() {
 /// Proves: OSC-12
 #[tokio::test]
 async fn only_the_plain_word_true_turns_checks_off() {
-    let world = World::new().await;
+    let world = World::fresh().await;
     let caller = Caller::new(&world, Regions);
     let (endpoint, _) = encrypted(&world).await;
     world.apply_region(json!({ "endpoint": endpoint })).await;

@@ -20,7 +20,7 @@ use weir_messages::{Cause, Work};
 use weir_openstack::compute::{NewServer, QuotaSet};
 use weir_openstack::identity::{NewProject, NewUser};
 use weir_openstack::{CallTag, FlavorId, ImageId, NovaServerId, ProjectId, Secret, Session};
-use weir_provider::Region;
+use weir_provider::{Purpose, Region};
 use weir_server_monitor::act::Wake;
 use weir_server_monitor::{Monitor, Round};
 
@@ -67,7 +67,7 @@ impl World {
         let (namespace, name) = (weir_harness::World::NAMESPACE, weir_harness::World::REGION);
         let region = base
             .provider
-            .region(&base.client, namespace, name, CallTag::new(uuid::Uuid::new_v4()), &|t| t)
+            .region(&base.client, (namespace, name), Purpose::Making, CallTag::new(uuid::Uuid::new_v4()), &|t| t)
             .await
             .unwrap();
         let wakes = Wakes::default();

@@ -361,7 +361,7 @@ async fn another_network_is_refused_and_nothing_is_moved() {
     world
         .create::<crd::Network>(json!({
             "apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "Network",
-            "metadata": {"name": other}, "spec": {"prefix": "10.1.0.0/24"},
+            "metadata": {"name": other, "finalizers": ["unikorn"]}, "spec": {"prefix": "10.1.0.0/24"},
         }))
         .await;
     world.tell::<crd::Network>(other, "Provisioned").await;

@@ -140,6 +140,7 @@ async fn a_deletion_is_done_at_once_when_the_identity_was_never_realised() {
     world.create_server(&json!({})).await;
     world.tell::<crd::Network>(NETWORK, "Provisioning").await;
     assert_eq!(world.drive().await, Verdict::Waiting);
+    world.patch::<crd::OpenstackIdentity>(IDENTITY, json!({"metadata": {"finalizers": null}})).await;
     world.delete::<crd::OpenstackIdentity>(IDENTITY).await;
     world.delete::<crd::Server>(SERVER).await;
     assert_eq!(world.call(SERVER).await, Verdict::Gone);

@@ -23,7 +23,7 @@ use weir_openstack::identity::{NewProject, NewUser};
 use weir_openstack::network::{AllocationPool, Gateway, NewNetwork, NewRouter, NewSecurityGroup, NewSubnet};
 use weir_openstack::{ProjectId, Secret, Session};
 use weir_openstack_sim::Sim;
-use weir_provider::Region;
+use weir_provider::{Purpose, Region};
 use weir_server::Servers;
 
 /// Names of objects.
@@ -106,7 +106,8 @@ impl World {
         world.cloud.freeze();
         let (client, name) = (&world.client, weir_harness::World::REGION);
         let call = weir_openstack::CallTag::new(uuid::Uuid::new_v4());
-        let region = world.provider.region(client, weir_harness::World::NAMESPACE, name, call, &|t| t).await.unwrap();
+        let at = (weir_harness::World::NAMESPACE, name);
+        let region = world.provider.region(client, at, Purpose::Making, call, &|t| t).await.unwrap();
         let (project, session) = seed_identity(client, &region).await;
         let caller = Caller::new(&world, Servers);
         let world = Self { base: world, region, project, session, caller };
@@ -312,7 +313,7 @@ async fn seed_identity(client: &Client, region: &Region) -> (ProjectId, Session)
     }
     let session = region.user_in_project(user.clone(), password, &project);
     session.compute().create_keypair(KEY_PAIR, PUBLIC_KEY).await.unwrap();
-    let object = |kind, spec| object(kind, IDENTITY, &links(IDENTITY), spec);
+    let object = |kind, spec| held(kind, IDENTITY, spec);
     create::<crd::Identity>(client, object(Kind::Identity, json!({"provider": "openstack"}))).await;
     tell::<crd::Identity>(client, IDENTITY, "Provisioned").await;
     let record = json!({"projectID": project, "userID": user, "password": "horse", "sshKeyName": KEY_PAIR});

@@ -235,6 +235,53 @@ fn secrets_authorities_and_groups_wake_who_refers_to_them() {
 
 /// Proves: W-5
 #[test]
+fn what_is_of_use_only_when_it_is_held_wakes_those_who_wait_for_that() {
+    let mut index = Index::default();
+    index.applied(seen(Watched::Network, &network(1, None)), How::Watch);
+    let mut object = identity(1, Some("Provisioned"), false);
+    index.applied(seen(Watched::Identity, &object), How::Watch);
+    object["metadata"]["finalizers"] = json!(["unikorn"]);
+    object["metadata"]["resourceVersion"] = json!("2");
+    let held = index.applied(seen(Watched::Identity, &object), How::Watch);
+    assert_eq!(told(&held), ["urgent changed identity/ns/i1", "urgent dependency network/ns/n1"]);
+    object["metadata"]["finalizers"] = json!(["unikorn", "backup.example.com/nightly"]);
+    object["metadata"]["resourceVersion"] = json!("3");
+    let by_others_too = index.applied(seen(Watched::Identity, &object), How::Watch);
+    assert_eq!(told(&by_others_too), ["urgent changed identity/ns/i1"]);
+
+    let mut fresh = identity(4, None, false);
+    index.applied(seen(Watched::Identity, &fresh), How::Watch);
+    fresh["metadata"]["finalizers"] = json!(["unikorn"]);
+    fresh["metadata"]["resourceVersion"] = json!("5");
+    let not_ready = index.applied(seen(Watched::Identity, &fresh), How::Watch);
+    assert_eq!(told(&not_ready), ["urgent changed identity/ns/i1"], "held, and of no use yet");
+}
+
+/// Another Secret that a settled region names is held by the time that the region's function has told of the change; nothing
+/// else tells those who wait for it.
+///
+/// Proves: W-5
+#[test]
+fn a_region_whose_function_has_been_through_with_a_change_wakes_those_who_wait_for_that() {
+    let mut index = Index::default();
+    index.applied(seen(Watched::Identity, &identity(1, None, false)), How::Watch);
+    let region = |version: u32, generation: u32, observed: u32| {
+        let mut region = plain("r1", version);
+        region["metadata"]["generation"] = json!(generation);
+        region["metadata"]["finalizers"] = json!(["unikorn"]);
+        region["status"] = json!({"observedGeneration": observed,
+            "conditions": [{"type": "Available", "reason": "Provisioned"}]});
+        seen(Watched::Region, &region)
+    };
+    index.applied(region(1, 1, 1), How::Watch);
+    let changed = index.applied(region(2, 2, 1), How::Watch);
+    assert_eq!(told(&changed), ["urgent changed region/ns/r1", "urgent dependency identity/ns/i1"]);
+    let seen_to = index.applied(region(3, 2, 2), How::Watch);
+    assert_eq!(told(&seen_to), ["urgent dependency identity/ns/i1"]);
+}
+
+/// Proves: W-5
+#[test]
 fn the_last_dependant_to_go_wakes_an_identity_that_is_being_deleted() {
     let mut index = Index::default();
     index.applied(seen(Watched::Identity, &identity(1, Some("Provisioned"), false)), How::Watch);
