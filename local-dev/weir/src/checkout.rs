@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// A checkout of Weir and the folder in which its stacks are kept.
@@ -80,17 +81,55 @@ pub fn create_private_dir(path: &Path) -> anyhow::Result<()> {
 
 /// Writes a file that only its owner can read, whole or not at all.
 pub fn write_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let write = || {
+    let mut file = Private::create(path)?;
+    file.write_all(content).with_context(|| file.cannot())?;
+    file.keep()
+}
+
+/// A file in the making that only its owner can read. Once it is kept, it is there, whole; dropped before, it never was.
+pub struct Private {
+    path: PathBuf,
+    scratch: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Private {
+    /// Begins a file.
+    pub fn create(path: &Path) -> anyhow::Result<Self> {
+        use std::os::unix::fs::OpenOptionsExt;
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.tmp", std::process::id()));
         let scratch = path.with_file_name(name);
-        let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&scratch)?;
-        file.write_all(content)?;
-        fs::rename(&scratch, path)
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
+        let file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&scratch);
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path: path.to_owned(), scratch, file: BufWriter::new(file) })
+    }
+
+    /// Puts it in its place.
+    pub fn keep(mut self) -> anyhow::Result<()> {
+        self.file.flush().and_then(|()| fs::rename(&self.scratch, &self.path)).with_context(|| self.cannot())
+    }
+
+    fn cannot(&self) -> String {
+        format!("cannot write {}", self.path.display())
+    }
+}
+
+impl Write for Private {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.file.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        // Nothing is there any more once it was kept.
+        let _ = fs::remove_file(&self.scratch);
+    }
 }
 
 /// A path as a person would type it: relative to the current folder when it lies below.

@@ -207,14 +207,17 @@ pub async fn objects(client: &Client) -> anyhow::Result<(Vec<(Kind, DynamicObjec
     Ok((all.collect(), more))
 }
 
-/// The objects of a kind in a namespace that `fits` is true of, looked for among the first 10,000.
+/// The objects of a kind in a namespace, or in all, that `fits` is true of, looked for among the first 10,000.
 pub async fn fitting(
     client: &Client,
     kind: Kind,
-    namespace: &str,
+    namespace: Option<&str>,
     fits: impl Fn(&DynamicObject) -> bool,
 ) -> anyhow::Result<Vec<DynamicObject>> {
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource(kind));
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource(kind)),
+        None => Api::all_with(client.clone(), &resource(kind)),
+    };
     let mut params = ListParams::default().limit(PAGE);
     let (mut found, mut seen) = (vec![], 0);
     loop {
@@ -292,9 +295,9 @@ mod tests {
         let client = Client::try_from(config).unwrap();
         let server = tokio::spawn(pages(listener, SEARCHED / 4));
         let named = |name: &'static str| move |object: &DynamicObject| object.name_any() == name;
-        let found = fitting(&client, Kind::Server, "ns", named("page-3")).await.unwrap();
+        let found = fitting(&client, Kind::Server, Some("ns"), named("page-3")).await.unwrap();
         assert_eq!(found.len(), SEARCHED / 4);
-        assert!(fitting(&client, Kind::Server, "ns", named("page-4")).await.unwrap().is_empty());
+        assert!(fitting(&client, Kind::Server, Some("ns"), named("page-4")).await.unwrap().is_empty());
         server.abort();
     }
 

@@ -15,7 +15,9 @@
 
 use crate::checkout::Checkout;
 use crate::record::{Places, Record};
+use crate::replay::publish;
 use crate::screen::clean;
+use crate::trace::find::some;
 use crate::{Exit, cluster, complain, queue, say};
 use anyhow::{Context, bail};
 use kube::api::DynamicObject;
@@ -25,8 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 use weir_api::{Kind, labels};
-use weir_function_runtime::record::past::{Bundle, Event};
-use weir_messages::Cause;
+use weir_function_runtime::record::past;
 
 /// How long the cloud may take to tell about itself.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -51,14 +52,16 @@ pub struct Args {
 
 /// Loads a file into the stack that runs, if that is a scratch stack which has nothing of it yet.
 pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
-    let bytes = std::fs::read(&args.file).with_context(|| format!("cannot read {}", args.file.display()))?;
-    let bundle = Bundle::read(&bytes).with_context(|| args.file.display().to_string())?;
+    let name = args.file.display();
+    let file = std::fs::File::open(&args.file).with_context(|| format!("cannot read {name}"))?;
+    let bundle = past::read(file, |_| true).with_context(|| format!("cannot use {name}"))?;
     let Some(record) = Record::read(&checkout.record())?.filter(|record| record.is_watched() && record.ready) else {
         complain!("weir: nothing is running to load it into. `./weir up --no-sample` starts an empty stack");
         return Ok(Exit::NotThere);
     };
     if bundle.objects.is_empty() {
-        bail!("{} holds no objects: `weir export` of this version writes them along", args.file.display());
+        let all = if bundle.left_out.is_empty() { "" } else { "; all that it was about was being deleted" };
+        bail!("{name} holds no objects{all}. A file that `weir export` of this release writes does");
     }
     if let Some(other) = not_its_own(&record.places) {
         bail!("the stack that runs uses {other}, and nothing is loaded into that. {EMPTY}");
@@ -72,6 +75,9 @@ pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
     let manifest: Vec<String> = objects.iter().map(serde_yaml_ng::to_string).collect::<Result<_, _>>()?;
     let applied = cluster::apply(&client, &manifest.join("---\n")).await?;
     say!("Applied {} objects; their regions lead to this stack's cloud.", applied.len());
+    if !bundle.left_out.is_empty() {
+        say!("Not there, since they were being deleted when last read: {}.", some(&bundle.left_out));
+    }
     if args.no_events || bundle.events.is_empty() {
         say!("No events are published. `./weir status` shows how the objects stand.");
         return Ok(Exit::Done);
@@ -79,7 +85,8 @@ pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
     let Some(queue) = queue::open(checkout, None).await? else { return Ok(Exit::NotThere) };
     let published = publish(&queue, &bundle.events, args.pace).await;
     queue.close().await;
-    say!("Published {} events, {} a second. `./weir status` shows how the objects stand.", published?, args.pace);
+    published?;
+    say!("Published {} events. `./weir status` shows how the objects stand.", bundle.events.len());
     Ok(Exit::Done)
 }
 
@@ -112,15 +119,6 @@ async fn in_the_way(client: &kube::Client, objects: &[Value]) -> anyhow::Result<
     let named: Vec<String> = there.iter().take(NAMED).map(name).collect();
     let more = if there.len() > NAMED { " and more" } else { "" };
     Ok((!named.is_empty()).then(|| format!("{}{more}", named.join(", "))))
-}
-
-async fn publish(queue: &weir_function_runtime::queue::Queue, events: &[Event], pace: u32) -> anyhow::Result<usize> {
-    let mut pace = tokio::time::interval(Duration::from_secs(1) / pace);
-    for event in events {
-        pace.tick().await;
-        queue.publish(event.work.again(Cause::Replayed, 0), event.lane, None, None).await?;
-    }
-    Ok(events.len())
 }
 
 /// The cloud of the stack, as it tells of itself.

@@ -46,7 +46,10 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
     /// Where this checkout's running stack is recorded, and kept unless --data is given
-    #[arg(long, global = true, env = "WEIR_HOME", value_name = "DIR", help_heading = "Global options")]
+    ///
+    /// [env: WEIR_HOME]
+    // Not read by clap, whose usage lines would show the option as one that is needed.
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
     home: Option<PathBuf>,
 }
 
@@ -105,17 +108,31 @@ fn main() -> ExitCode {
     // An error only says that a provider was chosen already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
+    let home = cli.home.or_else(|| std::env::var_os("WEIR_HOME").filter(|home| !home.is_empty()).map(PathBuf::from));
     let ended = match cli.command {
         Command::Guard { instance, record } => supervisor::guard::run(&instance, &record).map(|()| Exit::Done),
-        command => run(cli.home, command),
+        command => run(home, command),
     };
     match ended {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(error) => {
-            complain!("weir: {error:#}");
+            complain!("weir: {}", told(&error));
             ExitCode::from(if error.is::<stack::Running>() { Exit::NotThere as u8 } else { Exit::Failed as u8 })
         }
     }
+}
+
+/// An error with its causes, each said once: many repeat their cause's words.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Says what is wrong with a command line, and for a command that does not exist also which do.
@@ -160,4 +177,20 @@ fn run(home: Option<PathBuf>, command: Command) -> anyhow::Result<Exit> {
     // A download that was interrupted is not waited for.
     runtime.shutdown_background();
     ended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_whose_words_an_error_repeats_is_said_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("not a recording: {0}")]
+        struct Outer(#[from] std::num::ParseIntError);
+        let inner = "x".parse::<u8>().map_err(Outer);
+        let error = inner.map_err(|error| anyhow::Error::new(error).context("cannot use x.json"));
+        let said = error.map_or_else(|error| told(&error), |_| String::new());
+        assert_eq!(said, "cannot use x.json: not a recording: invalid digit found in string");
+    }
 }

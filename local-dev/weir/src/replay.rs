@@ -1,21 +1,28 @@
 //! `weir replay`: runs a recorded call again, offline, beside what was recorded; and publishes past events again.
 
+mod diff;
+mod events;
+mod show;
+
 use crate::checkout::Checkout;
-use crate::screen::{align, clean};
-use crate::trace::{moment, one};
+use crate::screen::clean;
+use crate::trace::{explain, find, id, one};
 use crate::{Exit, complain, queue, say};
 use anyhow::{Context, bail};
 use clap::Subcommand;
-use jiff::Timestamp;
-use std::io::{BufRead, IsTerminal, Write};
-use std::path::PathBuf;
-use std::time::Duration;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use tokio::runtime::Handle;
 use weir_api::Kind;
-use weir_function_runtime::queue::Queue;
-use weir_function_runtime::record::past::{Bundle, Event, Past};
+use weir_function_runtime::record::past;
 use weir_function_runtime::record::replay::{Replay, replay, replay_handler};
 use weir_function_runtime::record::{Line, tap};
-use weir_messages::{Cause, Recording};
+use weir_messages::Recording;
+
+pub use events::publish;
+
+/// So many steps are named to whoever waits for one that does not come.
+const NAMED: usize = 20;
 
 /// What to run again.
 #[derive(Clone, Debug, clap::Args)]
@@ -32,6 +39,7 @@ enum What {
     /// Run one recorded call again, offline, and put its decision beside the recorded one
     Call {
         /// The call, as `weir trace` names it
+        #[arg(value_name = "CALL", value_parser = id)]
         id: String,
         /// Stop when a step is decided that begins with this
         #[arg(long, value_name = "STEP")]
@@ -41,82 +49,153 @@ enum What {
     File {
         /// The file
         file: PathBuf,
-        /// Stop each when a step is decided that begins with this
+        /// Stop each call when a step is decided that begins with this
         #[arg(long, value_name = "STEP")]
         until: Option<String>,
+        /// Show also the calls that are decided as they were
+        #[arg(long)]
+        all: bool,
     },
     /// Publish past events again
-    Events(Events),
-}
-
-#[derive(Clone, Debug, clap::Args)]
-struct Events {
-    /// Only those after this: a time, or how long ago, as in 90m
-    #[arg(long, value_name = "TIME", value_parser = moment)]
-    since: Option<Timestamp>,
-    /// Only those before this
-    #[arg(long, value_name = "TIME", value_parser = moment)]
-    until: Option<Timestamp>,
-    /// Only for objects of this kind
-    #[arg(long, value_name = "KIND")]
-    kind: Option<Kind>,
-    /// Only for objects in this namespace
-    #[arg(long, value_name = "NAMESPACE")]
-    namespace: Option<String>,
-    /// Only for objects of this name
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
-    /// How many to publish a second
-    #[arg(long, default_value_t = 50, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pace: u32,
-    /// Only list them
-    #[arg(long)]
-    dry_run: bool,
-    /// Do not ask
-    #[arg(short, long)]
-    yes: bool,
+    Events(events::Args),
 }
 
 /// Runs calls again, or publishes events again.
 pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
-    if let What::File { file, until } = &args.what {
-        let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-        let recordings = Bundle::open(&bytes).with_context(|| file.display().to_string())?;
-        return all(&recordings, until.as_deref()).await;
+    if let What::File { file, until, all } = args.what {
+        let rerun = Rerun { until, all, ..Rerun::new() };
+        // A call is run by a thread of its own, and waited for by the one that reads the file.
+        return tokio::task::spawn_blocking(move || rerun.file(&file, &Handle::current())).await?;
     }
     let Some(queue) = queue::open(checkout, args.nats.as_deref()).await? else { return Ok(Exit::NotThere) };
     let ended = match &args.what {
         What::Call { id, until } => match one(&queue, id).await {
-            Ok(recording) => all(&[recording], until.as_deref()).await,
+            Ok(recording) => Rerun { until: until.clone(), ..Rerun::new() }.call(&recording).await,
             Err(error) => Err(error),
         },
-        What::Events(events) => again(&queue, events).await,
+        What::Events(wanted) => {
+            events::run(checkout, &queue, wanted, find::is_ours(args.nats.as_deref())).await
+        }
         What::File { .. } => Ok(Exit::Done),
     };
     queue.close().await;
-    ended
+    ended.map_err(explain)
 }
 
-/// Runs calls again. The exit code tells whether every decision was the recorded one.
-async fn all(recordings: &[Recording], until: Option<&str>) -> anyhow::Result<Exit> {
-    use tracing_subscriber::layer::SubscriberExt as _;
-    use tracing_subscriber::util::SubscriberInitExt as _;
-    // What functions log as steps is heard by way of the log. Nothing of it is shown.
-    let _ = tracing_subscriber::registry().with(tap()).try_init();
-    let mut exit = Exit::Done;
-    let mut parted = 0;
-    for recording in recordings {
-        let replay = dispatch(recording, until.map(str::to_owned)).await?;
-        show(recording, &replay);
-        if !replay.stopped && !replay.is_faithful() {
-            exit = Exit::Failed;
-            parted += 1;
+/// Calls that are run again, and what came of those that were.
+#[derive(Default)]
+struct Rerun {
+    until: Option<String>,
+    all: bool,
+    same: usize,
+    otherwise: usize,
+    failed: usize,
+    stopped: usize,
+    not_whole: usize,
+    /// Steps that were decided, and are not the one to stop at.
+    steps: Vec<String>,
+}
+
+impl Rerun {
+    fn new() -> Self {
+        use tracing_subscriber::layer::SubscriberExt as _;
+        use tracing_subscriber::util::SubscriberInitExt as _;
+        // What functions log as steps is heard by way of the log. Nothing of it is shown.
+        let _ = tracing_subscriber::registry().with(tap()).try_init();
+        Self::default()
+    }
+
+    /// Runs one call again.
+    async fn call(mut self, recording: &Recording) -> anyhow::Result<Exit> {
+        let replay = dispatch(recording, self.until.clone()).await?;
+        show::show(recording, &replay);
+        self.count(recording, &replay);
+        Ok(self.exit())
+    }
+
+    /// Runs the calls of a file again. Shows those that are decided otherwise now.
+    fn file(mut self, path: &Path, runtime: &Handle) -> anyhow::Result<Exit> {
+        let name = path.display();
+        let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+        let read = past::read(file, |recording| {
+            match runtime.block_on(dispatch(&recording, self.until.clone())) {
+                Ok(replay) => {
+                    let is_news = if self.until.is_some() { replay.stopped } else { !replay.is_faithful() };
+                    if self.all || is_news {
+                        show::show(&recording, &replay);
+                    }
+                    self.count(&recording, &replay);
+                }
+                Err(error) => {
+                    let call = format!("{}, call {}", recording.object(), recording.id);
+                    say!("{} cannot be run again: {error:#}", clean(&call));
+                    self.failed += 1;
+                }
+            }
+            true
+        });
+        let calls = read.with_context(|| format!("cannot use {name}"))?.calls;
+        if calls == 0 {
+            bail!("{name} holds no recorded calls; `weir export KIND/NAMESPACE/NAME --output FILE` writes some");
+        }
+        if let Some(until) = &self.until {
+            say!("{calls} calls were run again; {} were stopped where {} was decided.", self.stopped, clean(until));
+        } else {
+            let failed = if self.failed > 0 { format!(", {} could not be run", self.failed) } else { String::new() };
+            say!(
+                "{calls} calls were run again: {} are decided as they were, {} otherwise{failed}.",
+                self.same,
+                self.otherwise
+            );
+        }
+        if self.not_whole > 0 {
+            say!("{} of them hold less than they should, since something was too large to be kept.", self.not_whole);
+        }
+        Ok(self.exit())
+    }
+
+    fn count(&mut self, recording: &Recording, replay: &Replay) {
+        self.not_whole += usize::from(!recording.complete);
+        if replay.stopped {
+            self.stopped += 1;
+        } else if replay.is_faithful() {
+            self.same += 1;
+        } else {
+            self.otherwise += 1;
+        }
+        if self.until.is_some() && !replay.stopped {
+            let steps = replay.replayed.lines.iter().filter_map(|line| match line {
+                Line::Step(step) => Some(clean(step)),
+                _ => None,
+            });
+            for step in steps {
+                if self.steps.len() < NAMED && !self.steps.contains(&step) {
+                    self.steps.push(step);
+                }
+            }
         }
     }
-    if recordings.len() > 1 && until.is_none() {
-        say!("{} calls were run again; {parted} of them are decided otherwise now.", recordings.len());
+
+    /// Tells whether every decision was the recorded one, or the step came that was waited for.
+    fn exit(&self) -> Exit {
+        match &self.until {
+            Some(until) if self.stopped == 0 => {
+                complain!("weir: no step was decided that begins with {}", clean(until));
+                if self.steps.is_empty() {
+                    complain!("weir: no step was decided at all");
+                } else {
+                    complain!("weir: these were:");
+                }
+                for step in &self.steps {
+                    complain!("  {step}");
+                }
+                Exit::Failed
+            }
+            Some(_) if self.failed == 0 => Exit::Done,
+            None if self.otherwise + self.failed == 0 => Exit::Done,
+            _ => Exit::Failed,
+        }
     }
-    Ok(exit)
 }
 
 /// Runs a call again in the function of its kind.
@@ -138,118 +217,4 @@ fn attempts() -> anyhow::Result<i32> {
         Ok(text) => text.parse().context("WEIR_PROVIDER_CREATE_ATTEMPTS is no number"),
         Err(_) => Ok(weir_server::retry::ATTEMPTS),
     }
-}
-
-fn show(recording: &Recording, replay: &Replay) {
-    say!("{}, call {}", recording.object(), clean(&recording.id));
-    let (old, new) = (&replay.recorded, &replay.replayed);
-    let parts = old.parts_from(new);
-    let lines = if replay.stopped { new.lines.len() } else { old.lines.len().max(new.lines.len()) };
-    let mut rows = vec![vec![String::new(), "RECORDED".to_owned(), "REPLAYED".to_owned()]];
-    for at in 0..lines {
-        let (old, new) = (old.lines.get(at), new.lines.get(at));
-        let text = |line: Option<&Line>| line.map_or_else(|| "-".to_owned(), |line| clean(&line.brief()));
-        rows.push(beside(text(old), text(new), old == new));
-    }
-    if replay.stopped {
-        rows.push(vec![String::new(), String::new(), "stopped here, as asked".to_owned()]);
-    } else {
-        rows.push(beside(clean(&old.verdict), clean(&new.verdict), old.verdict == new.verdict));
-        let text = |problem: &Option<String>| problem.as_deref().map_or_else(|| "no problem".to_owned(), clean);
-        rows.push(beside(text(&old.problem), text(&new.problem), old.problem == new.problem));
-    }
-    for line in align(&rows) {
-        say!("{line}");
-    }
-    for missing in &replay.missing {
-        say!("the recording holds no answer to: {}", clean(missing));
-    }
-    if !replay.missing.is_empty() {
-        say!("What comes after the first of them follows from that, not from what happened.");
-    }
-    match parts {
-        _ if replay.stopped => {}
-        None if replay.missing.is_empty() => say!("The same decision, to the byte."),
-        None => say!("The same decision, by other reads."),
-        Some(at) if at < lines => {
-            say!("They part at line {}:", at + 1);
-            for (whose, decision) in [("recorded", old), ("replayed", new)] {
-                let line = decision.lines.get(at).and_then(|line| serde_json::to_string(line).ok());
-                say!("  {whose}: {}", clean(&line.unwrap_or_else(|| "nothing more".to_owned())));
-            }
-        }
-        Some(_) => say!("They part in how they end."),
-    }
-    if !recording.complete {
-        say!("Something was too large to be recorded; that may be why they part.");
-    }
-}
-
-fn beside(old: String, new: String, same: bool) -> Vec<String> {
-    let (sign, new) = if same { ("=", "the same".to_owned()) } else { ("!", new) };
-    vec![sign.to_owned(), old, new]
-}
-
-async fn again(queue: &Queue, wanted: &Events) -> anyhow::Result<Exit> {
-    let mut past = Past::events(queue, wanted.since).await?;
-    let now = Timestamp::now();
-    let mut events: Vec<Event> = Vec::new();
-    while let Some(event) = past.event().await? {
-        let object = &event.work.object;
-        let fits = event.time <= wanted.until.unwrap_or(now)
-            && wanted.kind.is_none_or(|kind| kind == object.kind)
-            && wanted.namespace.as_ref().is_none_or(|namespace| *namespace == object.namespace)
-            && wanted.name.as_ref().is_none_or(|name| *name == object.name)
-            // Those are no events of their own.
-            && event.work.cause != Cause::Replayed;
-        if fits {
-            events.push(event);
-        }
-    }
-    if wanted.dry_run {
-        let row = |event: &Event| {
-            let work = &event.work;
-            vec![
-                format!("{:.3}", event.time),
-                work.object.to_string(),
-                work.cause.token().to_owned(),
-                event.lane.to_string(),
-            ]
-        };
-        for line in align(&events.iter().map(row).collect::<Vec<_>>()) {
-            say!("{line}");
-        }
-        say!("{} events; nothing was published", events.len());
-        return Ok(Exit::Done);
-    }
-    if events.is_empty() {
-        say!("No such event is known.");
-        return Ok(Exit::Done);
-    }
-    if !wanted.yes && !confirmed(&format!("Publish {} events again, {} a second?", events.len(), wanted.pace))? {
-        say!("Nothing was published.");
-        return Ok(Exit::Failed);
-    }
-    let mut pace = tokio::time::interval(Duration::from_secs(1) / wanted.pace);
-    for event in &events {
-        pace.tick().await;
-        // As it was, but for its identity: the server would take it for a duplicate.
-        let work = event.work.again(Cause::Replayed, 0);
-        queue.publish(work, event.lane, None, None).await?;
-    }
-    say!("Published {} events.", events.len());
-    Ok(Exit::Done)
-}
-
-fn confirmed(question: &str) -> anyhow::Result<bool> {
-    if !std::io::stdin().is_terminal() {
-        complain!("weir: {question} There is nobody to ask; say --yes");
-        return Ok(false);
-    }
-    let mut out = std::io::stderr();
-    write!(out, "{question} [y/N] ")?;
-    out.flush()?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use std::collections::HashMap;
 use std::time::Duration;
 use weir_api::{Kind, ObjectRef};
+use weir_function_runtime::record::redact::TOO_LARGE;
 use weir_messages::Recording;
 use weir_messages::recording::{Answer, Body, Entry, Exchange, Peer};
 
@@ -14,44 +15,69 @@ const WIDEST: usize = 80;
 /// So much of a name tells it from others, mostly.
 const SHORT_NAME: usize = 14;
 
-/// Shows an object's calls, a line each.
-pub fn story(object: &ObjectRef, calls: &[Recording]) {
-    say!("{object}");
-    let heading = ["WHEN", "WHY", "READ", "DECIDED", "DID", "TOOK", "CALL", "OUTCOME"].map(str::to_owned).to_vec();
-    let rows: Vec<Vec<String>> = std::iter::once(heading).chain(calls.iter().map(|call| row(call, object))).collect();
-    for line in align(&rows) {
-        say!("{line}");
+/// What is told of a call that could not be kept as a whole.
+pub const NOT_WHOLE: &str =
+    "not whole: an answer or a body was too large to be kept (more than 512 KiB); the call may not replay";
+
+/// A table of calls, under which more may come.
+pub struct Table {
+    widths: Vec<String>,
+}
+
+impl Table {
+    /// Shows calls, a line each.
+    pub fn tell(rows: impl Iterator<Item = Vec<String>>) -> Self {
+        let heading =
+            ["WHEN", "WHY", "READ", "DECIDED", "DID", "TOOK", "CALL", "OUTCOME"].map(str::to_owned).to_vec();
+        let rows: Vec<Vec<String>> = std::iter::once(heading).chain(rows).collect();
+        for line in align(&rows) {
+            say!("{line}");
+        }
+        let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+        Self { widths: (0..rows[0].len()).map(|column| " ".repeat(width(column).unwrap_or_default())).collect() }
     }
-    for gap in gaps(calls) {
-        say!("{gap}");
+
+    /// One more line, whose cells are under the others as far as they fit.
+    pub fn line(&self, row: Vec<String>) -> String {
+        align(&[self.widths.clone(), row]).pop().unwrap_or_default()
     }
 }
 
 /// Where calls may be missing, since processes could not keep all of theirs.
-fn gaps(calls: &[Recording]) -> Vec<String> {
-    let mut lost: HashMap<&str, u64> = HashMap::new();
-    let mut gaps = vec![];
-    for call in calls {
+#[derive(Default)]
+pub struct Gaps {
+    lost: HashMap<String, u64>,
+    told: Vec<String>,
+}
+
+impl Gaps {
+    /// Takes note of a call. `is_later`: there are older ones that are not shown, so that what was lost before the first is not told.
+    pub fn see<J>(&mut self, call: &Recording<J>, is_later: bool) {
         let process = call.versions.process.as_str();
-        let before = lost.insert(process, call.lost);
-        let more = call.lost.saturating_sub(before.unwrap_or_default());
+        let first = if is_later { call.lost } else { 0 };
+        let before = self.lost.insert(process.to_owned(), call.lost).unwrap_or(first);
+        let more = call.lost.saturating_sub(before);
         if more > 0 {
-            gaps.push(format!(
+            self.told.push(format!(
                 "up to {more} calls before {} are missing here: {} could not keep them",
                 when(&call.began),
                 clean(process)
             ));
         }
     }
-    gaps
+
+    /// What is missing, in words.
+    pub fn told(&self) -> &[String] {
+        &self.told
+    }
 }
 
 /// Whether a call is about an object: it is for it, or the monitor's and has changed its status or woken its function.
-pub fn is_about(call: &Recording, object: &ObjectRef) -> bool {
+pub fn is_about<J>(call: &Recording<J>, object: &ObjectRef) -> bool {
     call.object() == object || call.entries.iter().any(|entry| concerns(entry, object))
 }
 
-fn concerns(entry: &Entry, object: &ObjectRef) -> bool {
+fn concerns<J>(entry: &Entry<J>, object: &ObjectRef) -> bool {
     match entry {
         Entry::Step { step, .. } => {
             step.strip_prefix("show ").is_some_and(|rest| rest.split(':').next() == Some(&object.name))
@@ -65,9 +91,9 @@ fn concerns(entry: &Entry, object: &ObjectRef) -> bool {
 }
 
 /// A call in a line. Of a look of the monitor's only what concerns the object.
-pub fn row(call: &Recording, object: &ObjectRef) -> Vec<String> {
+pub fn row<J>(call: &Recording<J>, object: &ObjectRef) -> Vec<String> {
     let watched = call.object() != object;
-    let mine = |entry: &&Entry| !watched || concerns(entry, object);
+    let mine = |entry: &&Entry<J>| !watched || concerns(entry, object);
     let (mut steps, mut did) = (vec![], vec![]);
     for entry in call.entries.iter().filter(mine) {
         match entry {
@@ -103,7 +129,7 @@ fn clip(text: &str, most: usize) -> String {
 }
 
 /// Why the function ran.
-fn why(call: &Recording) -> String {
+fn why<J>(call: &Recording<J>) -> String {
     let trigger = &call.trigger;
     let of =
         trigger.work.origin.as_ref().map(|origin| format!(" of {} {}", origin.kind, clip(&origin.name, SHORT_NAME)));
@@ -130,7 +156,7 @@ fn brief(step: &str, all: bool) -> String {
 }
 
 /// A write in a word or two.
-fn write(exchange: &Exchange) -> String {
+fn write<J>(exchange: &Exchange<J>) -> String {
     let path = exchange.url.split(['?', '#']).next().unwrap_or_default();
     let failed = match &exchange.answer {
         Answer::Response { status: 200..300, .. } => String::new(),
@@ -186,11 +212,12 @@ fn took(micros: u64) -> String {
 }
 
 /// How a call ended, in words.
-fn outcome(call: &Recording) -> String {
+fn outcome<J>(call: &Recording<J>) -> String {
     let outcome = &call.outcome;
     let delay = outcome.delay.map(|ms| format!(", again in {}", span(Duration::from_millis(ms)))).unwrap_or_default();
     let problem = outcome.problem.as_ref().map(|problem| format!(": {}", problem.message)).unwrap_or_default();
-    format!("{}{delay}{problem}", outcome.verdict)
+    let whole = if call.complete { "" } else { " (not whole)" };
+    format!("{}{whole}{delay}{problem}", outcome.verdict)
 }
 
 /// Shows one call, with all it said and heard.
@@ -224,7 +251,7 @@ pub fn open(call: &Recording) {
         say!("for operators: {}", clean(detail));
     }
     if !call.complete {
-        say!("something was too large to be kept; the call may not replay");
+        say!("{NOT_WHOLE}");
     }
 }
 
@@ -247,6 +274,25 @@ fn show_exchange(exchange: &Exchange) {
             None => {}
         }
     }
+}
+
+/// What of a call was too large to be kept, in words.
+pub fn unkept(call: &Recording) -> Vec<String> {
+    let mut found = vec![];
+    for exchange in call.held.iter().chain(call.exchanges()) {
+        let answered = match &exchange.answer {
+            Answer::Response { body, .. } => body.as_ref(),
+            _ => None,
+        };
+        for (what, body) in [("the body", exchange.body.as_ref()), ("the answer", answered)] {
+            if let Some(Body::Omitted { bytes, why }) = body
+                && why == TOO_LARGE
+            {
+                found.push(clean(&format!("{what} of {} {} ({bytes} bytes)", exchange.method, exchange.url)));
+            }
+        }
+    }
+    found
 }
 
 /// Text from outside in one harmless line, all of it: `--id` is asked for everything.
@@ -332,7 +378,23 @@ mod tests {
     #[test]
     fn what_a_process_could_not_keep_is_told_where_it_is_missing() {
         let calls = [0, 0, 3, 3].map(|lost| call("server", &json!([]), lost));
-        let gaps = gaps(&calls);
+        let told = |older: bool| {
+            let mut gaps = Gaps::default();
+            calls.iter().skip(if older { 3 } else { 0 }).for_each(|call| gaps.see(call, older));
+            gaps.told().to_vec()
+        };
+        let gaps = told(false);
         assert!(gaps.len() == 1 && gaps[0].contains("up to 3 calls") && gaps[0].contains("server-7"), "{gaps:?}");
+        assert!(told(true).is_empty(), "what was lost before older calls is their story");
+    }
+
+    #[test]
+    fn a_call_that_could_not_be_kept_as_a_whole_says_so_and_what_of_it_was_not() {
+        let large = json!([{"entry": "exchange", "at": 1, "took": 1, "peer": "openstack", "method": "GET", "url": "http://c/x",
+            "answer": {"response": {"status": 200, "body": {"omitted": {"bytes": 700_000, "why": TOO_LARGE}}}}}]);
+        let mut call = call("server", &large, 0);
+        call.complete = false;
+        assert!(row(&call, call.object())[7].starts_with("yielded (not whole)"));
+        assert_eq!(unkept(&call), ["the answer of GET http://c/x (700000 bytes)"]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use weir_api::Kind;
 use weir_messages::Recording;
@@ -12,24 +13,47 @@ const METADATA: [&str; 4] = ["name", "namespace", "labels", "annotations"];
 /// Kinds besides [`Kind::ALL`] that people write. What functions write for each other is made anew by them.
 const OTHERS: [&str; 2] = ["Secret", "SSHCertificateAuthority"];
 
-/// The objects, each as it was last read, those first that others refer to. Without their secrets, as the recordings are.
-pub(super) fn of(recordings: &[Recording]) -> Vec<Value> {
-    let mut calls: Vec<&Recording> = recordings.iter().collect();
-    calls.sort_by_key(|call| &call.began);
-    let mut last = BTreeMap::new();
-    for exchange in calls.into_iter().flat_map(Recording::exchanges) {
-        for object in read(exchange) {
+/// Where an object comes among others, and which it is.
+type Place = (usize, String, String);
+
+/// The objects that calls have read, each as it was last read. Without their secrets, as the recordings are.
+#[derive(Default)]
+pub(super) struct Objects {
+    /// When the call began that read it last; what it read, unless the object was being deleted.
+    last: BTreeMap<Place, (Timestamp, Option<Value>)>,
+}
+
+impl Objects {
+    /// Takes note of what a call has read.
+    pub(super) fn see(&mut self, call: &Recording) {
+        let began = call.began.parse().unwrap_or_default();
+        for object in call.exchanges().flat_map(read) {
             let Some(rank) = rank(&object) else { continue };
             let name = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-            let key = (rank, name("namespace"), name("name"));
+            let place = (rank, name("namespace"), name("name"));
+            if self.last.get(&place).is_some_and(|(at, _)| *at > began) {
+                continue;
+            }
             if object["metadata"].get("deletionTimestamp").is_some() {
-                last.remove(&key);
+                self.last.insert(place, (began, None));
             } else if let Some(object) = written(&object) {
-                last.insert(key, object);
+                self.last.insert(place, (began, Some(object)));
             }
         }
     }
-    last.into_values().collect()
+
+    /// The objects as somebody would write them to make them again, those first that others refer to; and the names of those that
+    /// nobody would, since they were being deleted.
+    pub(super) fn written(self) -> (Vec<Value>, Vec<String>) {
+        let (mut objects, mut going) = (vec![], vec![]);
+        for ((rank, namespace, name), (_, object)) in self.last {
+            match object {
+                Some(object) => objects.push(object),
+                None => going.push(format!("{} {namespace}/{name}", token(rank))),
+            }
+        }
+        (objects, going)
+    }
 }
 
 /// The objects in an answer of the Kubernetes API.
@@ -59,6 +83,12 @@ fn rank(object: &Value) -> Option<usize> {
     let kind = object["kind"].as_str()?;
     let other = OTHERS.iter().position(|other| *other == kind);
     other.or_else(|| Kind::ALL.iter().position(|known| known.kubernetes() == kind).map(|at| at + OTHERS.len()))
+}
+
+/// What a kind of that rank is called.
+fn token(rank: usize) -> &'static str {
+    let known = || Kind::ALL.get(rank.checked_sub(OTHERS.len())?).map(|kind| kind.token());
+    OTHERS.get(rank).copied().or_else(known).unwrap_or("object")
 }
 
 /// The object as its owner would write it.

@@ -1,4 +1,6 @@
-//! Reads the past: recorded calls and past events from their streams, and recordings from files.
+//! Reads the past: recorded calls and past events from their streams; and recordings from files ([`read`]).
+
+mod bundle;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -6,89 +8,23 @@ use std::time::{Duration, SystemTime};
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use futures::StreamExt;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use weir_api::{Kind, ObjectRef};
 use weir_messages::recording::{self, FORM};
-use weir_messages::{Lane, Recording, Work, subject};
+use weir_messages::{Recording, Work, subject};
+
+pub use bundle::{Error as FileError, Event, Rest, Writer, open, read};
 
 use crate::queue::{EVENTS, Error, Queue, TRACES};
 
 /// How long the server may take to come forth with a message that it has.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A file that holds calls; and, to begin from in another stack, the objects that they were about and the events that led to them.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Bundle {
-    form: u32,
-    /// The calls, oldest first.
-    recordings: Vec<Value>,
-    /// Custom resources and Secrets as the calls last read them: what was asked for, and nothing of what was made of it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub objects: Vec<Value>,
-    /// Events, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub events: Vec<Event>,
-}
-
-impl Bundle {
-    /// A file of these calls.
-    ///
-    /// # Errors
-    /// They cannot be written as JSON.
-    pub fn of(recordings: &[Recording]) -> Result<Self, serde_json::Error> {
-        let values = recordings.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
-        Ok(Self { form: FORM, recordings: values, ..Self::default() })
-    }
-
-    /// The same with what is needed to begin from it in another stack.
-    #[must_use]
-    pub fn with(mut self, recordings: &[Recording], events: Vec<Event>) -> Self {
-        self.objects = super::objects::of(recordings);
-        self.events = events;
-        self
-    }
-
-    /// Reads a file.
-    ///
-    /// # Errors
-    /// It is no such file, or one from the future.
-    pub fn read(bytes: &[u8]) -> Result<Self, recording::Error> {
-        let value: Value = serde_json::from_slice(bytes)?;
-        match value.get("form").and_then(Value::as_u64) {
-            Some(form) if form > u64::from(FORM) => Err(recording::Error::Future(form)),
-            _ => Ok(serde_json::from_value(value)?),
-        }
-    }
-
-    /// Reads the calls of a file, or one call.
-    ///
-    /// # Errors
-    /// It is no such file, or one from the future.
-    pub fn open(bytes: &[u8]) -> Result<Vec<Recording>, recording::Error> {
-        let value: Value = serde_json::from_slice(bytes)?;
-        if value.get("recordings").is_none() {
-            return Ok(vec![Recording::from_value(value)?]);
-        }
-        Self::read(bytes)?.recordings.into_iter().map(Recording::from_value).collect()
-    }
-}
-
-/// A past event: work as it was published.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Event {
-    /// When.
-    pub time: Timestamp,
-    /// The lane it was published to.
-    pub lane: Lane,
-    /// What was asked for.
-    pub work: Work,
-}
-
 /// Reads a stream of the past from some moment on, oldest first.
 pub struct Past {
     messages: pull::Ordered,
-    /// How many are yet to come, of those that were there last time anybody looked.
     left: u64,
 }
 
@@ -96,6 +32,45 @@ pub struct Past {
 struct Message {
     inner: async_nats::jetstream::Message,
     time: Timestamp,
+}
+
+/// A recorded call as it lies in the stream. It is opened only if somebody wants it: of thousands, few are.
+pub struct Kept(Message);
+
+impl Kept {
+    /// The object that the call was for, as the subject says.
+    pub fn object(&self) -> Option<ObjectRef> {
+        let mut tokens = self.0.inner.subject.split('.').skip(1);
+        let kind: Kind = tokens.next()?.parse().ok()?;
+        let mut name = || tokens.next().map(|token| token.replace('~', "."));
+        Some(ObjectRef::new(kind, name()?, name()?))
+    }
+
+    /// Whether a text is anywhere in it.
+    pub fn mentions(&self, text: &str) -> bool {
+        std::str::from_utf8(&self.0.inner.payload).is_ok_and(|payload| payload.contains(text))
+    }
+
+    /// The call; with [`serde::de::IgnoredAny`] for `J`, without the bodies of its requests and answers, which are most of it. `None`, and a
+    /// warning, if it cannot be read.
+    pub fn open<J: DeserializeOwned>(&self) -> Option<Recording<J>> {
+        let passed = |error: &recording::Error| {
+            tracing::warn!(%error, subject = %self.0.inner.subject, "passed over");
+        };
+        decode(&self.0.inner.payload).inspect_err(passed).ok()
+    }
+}
+
+fn decode<J: DeserializeOwned>(bytes: &[u8]) -> Result<Recording<J>, recording::Error> {
+    #[derive(Deserialize)]
+    struct Form {
+        #[serde(default)]
+        form: u64,
+    }
+    match serde_json::from_slice::<Form>(bytes)?.form {
+        form if form > u64::from(FORM) => Err(recording::Error::Future(form)),
+        _ => Ok(serde_json::from_slice(bytes)?),
+    }
 }
 
 impl Past {
@@ -155,20 +130,25 @@ impl Past {
             .map_err(|_| Error::TimedOut { what: "reading the past".to_owned() })?
     }
 
-    /// The next recorded call that is there; `None` when there is none. What cannot be read is passed over, with a warning.
-    pub async fn call(&mut self) -> Result<Option<Recording>, Error> {
-        while let Some(message) = self.there().await? {
-            if let Some(recording) = read(&message) {
-                return Ok(Some(recording));
-            }
-        }
-        Ok(None)
+    /// How many messages are yet to come, of those that were there last time anybody looked.
+    pub const fn left(&self) -> u64 {
+        self.left
     }
 
-    /// The next recorded call, whenever it comes; `None` when the connection is closed.
-    pub async fn next_call(&mut self) -> Result<Option<Recording>, Error> {
-        while let Some(message) = self.message().await? {
-            if let Some(recording) = read(&message) {
+    /// The next recorded call that is there, unopened; `None` when there is none.
+    pub async fn kept(&mut self) -> Result<Option<Kept>, Error> {
+        Ok(self.there().await?.map(Kept))
+    }
+
+    /// The next recorded call, unopened, whenever it comes; `None` when the connection is closed.
+    pub async fn next_kept(&mut self) -> Result<Option<Kept>, Error> {
+        Ok(self.message().await?.map(Kept))
+    }
+
+    /// The next recorded call that is there; `None` when there is none. What cannot be read is passed over, with a warning.
+    pub async fn call(&mut self) -> Result<Option<Recording>, Error> {
+        while let Some(kept) = self.kept().await? {
+            if let Some(recording) = kept.open::<Value>() {
                 return Ok(Some(recording));
             }
         }
@@ -207,10 +187,4 @@ pub async fn recorded(queue: &Queue, kind: Kind, namespace: &str) -> Result<Vec<
         names.extend(subject.split('.').nth(3).map(|name| name.replace('~', ".")));
     }
     Ok(names.into_iter().map(|name| ObjectRef::new(kind, namespace, name)).collect())
-}
-
-fn read(message: &Message) -> Option<Recording> {
-    Recording::decode(&message.inner.payload)
-        .inspect_err(|error| tracing::warn!(%error, subject = %message.inner.subject, "passed over"))
-        .ok()
 }

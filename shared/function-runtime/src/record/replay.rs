@@ -435,5 +435,7 @@ fn normal_body(body: &recording::Body<Json>) -> Value {
 }
 
 fn short(body: &Value) -> String {
-    body.to_string().chars().take(200).collect()
+    const LONG: usize = 200;
+    let text = body.to_string();
+    if text.chars().nth(LONG).is_some() { text.chars().take(LONG).chain(['…']).collect() } else { text }
 }
