@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use weir_api::{Kind, ObjectRef};
 use weir_function_runtime::lease::{self, Acquired};
+use weir_function_runtime::queue::Redriven;
 use weir_harness::{World, world};
 use weir_messages::{Cause, Envelope, Lane, Work};
 
@@ -78,6 +79,19 @@ async fn records_that_cannot_be_understood_become_dead_letters_and_hold_up_nobod
     // Delivered once more, because the answer was lost: it is not buried twice.
     assert_eq!(lambda.batch(&batch[..1]).await, Vec::<String>::new());
     assert_eq!(room.dead().await.len(), 3);
+
+    // Each can be sent again or dropped: one that tells its object as it is, one that does not for an object that is named.
+    let numbers: Vec<u64> = dead.iter().map(|letter| letter.sequence).collect();
+    assert_eq!(room.queue.redrive(numbers[0]).await.unwrap(), Redriven::Foreign, "{:?}", dead[0].headers);
+    let sent = |outcome| matches!(outcome, Redriven::Sent { .. });
+    assert!(sent(room.queue.redrive_for(numbers[0], &another_kind).await.unwrap()));
+    assert!(sent(room.queue.redrive(numbers[1]).await.unwrap()));
+    assert!(room.queue.drop_letter(numbers[2]).await.unwrap());
+    assert!(room.dead().await.is_empty());
+    let mut subjects = room.subjects().await;
+    subjects.sort();
+    let subject = |object: &ObjectRef| weir_messages::subject::work(Lane::Urgent, object).unwrap();
+    assert_eq!(subjects, [subject(&good), subject(&another_kind)]);
 }
 
 /// Proves: L-2, Q-3

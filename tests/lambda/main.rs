@@ -8,6 +8,7 @@ mod deadlines;
 mod emulator;
 mod invocations;
 mod lifecycle;
+mod monitor;
 mod room;
 mod sqs;
 mod template;

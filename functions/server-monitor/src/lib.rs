@@ -19,8 +19,10 @@
 //! A round is recorded like any call, but only if it wrote, woke or failed: nobody asks for the many that found all as it was, and
 //! each would hold all servers of the region.
 //!
+//! On Lambda an invocation is a tick: it brings the same envelope, and whoever invokes is the clock.
+//!
 //! Caveat: a round that takes longer than a call may is cut; what it has written stays, and the next one begins anew, in
-//! another order. A region with that many servers needs a longer `--call-timeout`.
+//! another order. A region with that many servers needs a longer `--call-timeout`, on Lambda a longer time-out of the function.
 
 pub mod act;
 pub mod decide;
@@ -124,10 +126,17 @@ impl Monitor {
     async fn told(&self, call: &Call, scope: &Scope) -> Verdict {
         let name = &call.work.object.name;
         let began = Instant::now();
-        let outcome = match self.round(scope, name).await {
-            Ok(None) => return Verdict::Gone,
-            Ok(Some(round)) => {
-                let Round { projects, failed, servers, written, skipped, gone, woken, .. } = round;
+        let mut round = Round::default();
+        let ended = tokio::select! {
+            biased;
+            ended = self.look(scope, name, &mut round) => Some(ended),
+            // Of itself, so that it is no failed call: that would be retried, beside the next tick.
+            () = scope.out_of_patience(call.cut()) => None,
+        };
+        let Round { projects, failed, servers, written, skipped, gone, woken, .. } = round;
+        let outcome = match ended {
+            Some(Ok(false)) => return Verdict::Gone,
+            Some(Ok(true)) => {
                 tracing::info!(projects, failed, servers, written, skipped, gone, took = ?began.elapsed(), "looked at all servers");
                 if failed > 0 {
                     let message = format!("the servers of {failed} identities could not be looked at");
@@ -137,10 +146,16 @@ impl Monitor {
                 }
                 if failed == 0 { "complete" } else { "partial" }
             }
-            Err(problem) => {
+            Some(Err(problem)) => {
                 tracing::warn!(%problem, "the region's servers could not be looked at; trying again at the next tick");
                 scope.troubled_by(Some(&problem));
                 "failed"
+            }
+            None => {
+                tracing::warn!(projects, failed, servers, written, took = ?began.elapsed(), "out of time; the next round looks at the rest");
+                let message = format!("only {projects} identities' servers could be looked at in the time that one call may take");
+                scope.troubled_by(Some(&Problem::retry(message)));
+                "cut"
             }
         };
         metrics::ROUNDS.inc(&[name, outcome]);
@@ -154,7 +169,14 @@ impl Monitor {
     /// # Errors
     /// Nothing of the region can be looked at. What goes wrong with one project only counts in [`Round::failed`].
     pub async fn round(&self, scope: &Scope, region: &str) -> Result<Option<Round>, Problem> {
-        let Some(object) = scope.get::<crd::Region>(region).await? else { return Ok(None) };
+        let mut round = Round::default();
+        Ok(self.look(scope, region, &mut round).await?.then_some(round))
+    }
+
+    /// The same, added to `round` project by project, so that it tells how far it got when it is dropped. False if there is no
+    /// such region.
+    async fn look(&self, scope: &Scope, region: &str, round: &mut Round) -> Result<bool, Problem> {
+        let Some(object) = scope.get::<crd::Region>(region).await? else { return Ok(false) };
         let region = scope.open(&object).await?;
         let mut identities = observe::identities(scope, &region.name).await?;
         // In another order each time, so that a round that is cut short cuts off other projects than the last one did.
@@ -170,9 +192,12 @@ impl Monitor {
                 Round { failed: 1, ..Round::default() }
             })
         });
-        let mut round = looks.buffer_unordered(PROJECTS).fold(Round::default(), add).await;
+        let mut looks = std::pin::pin!(looks.buffer_unordered(PROJECTS));
+        while let Some(look) = looks.next().await {
+            round.add(look);
+        }
         self.censuses.show(&region.name, std::mem::take(&mut round.census));
-        Ok(Some(round))
+        Ok(true)
     }
 
     async fn project(&self, scope: &Scope, region: &Region, identity: &str, now: &Time) -> Result<Round, Problem> {

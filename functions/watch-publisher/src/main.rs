@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use std::process::ExitCode;
-use weir_function_runtime::{queue, run, settings, telemetry};
+use weir_function_runtime::{lambda, queue, run, settings, telemetry};
 
 /// Publishes what changes in Kubernetes to the queue.
 #[derive(Parser)]
@@ -17,7 +17,7 @@ struct Arguments {
 fn main() -> ExitCode {
     run::start(|stop| async move {
         let arguments: Arguments = settings::parse()?;
-        run::not_on_lambda()?;
+        lambda::refuse("it holds watches open, and between two invocations Lambda stops a process").await?;
         telemetry::init(&arguments.common)?;
         if let Some(address) = arguments.common.telemetry.metrics {
             telemetry::serve(address, stop.clone()).await?;

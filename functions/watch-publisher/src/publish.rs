@@ -111,8 +111,14 @@ impl Publisher {
 
     /// A watch is not open: it is about to be opened, or opened again.
     pub fn watch_is_down(&self, watched: Watched) {
-        if let Some(health @ Health::Well) = self.state().watches.get_mut(&watched) {
-            *health = Health::Down(Instant::now());
+        self.is_down_since(watched, Instant::now());
+    }
+
+    fn is_down_since(&self, watched: Watched, since: Instant) {
+        match self.state().watches.get_mut(&watched) {
+            Some(health @ Health::Well) => *health = Health::Down(since),
+            Some(Health::Down(before)) => *before = since.min(*before),
+            Some(Health::Ended) | None => {}
         }
     }
 
@@ -120,7 +126,7 @@ impl Publisher {
     pub fn watch_failed(&self, watched: Watched, error: &crate::watch::Error) {
         tracing::warn!(?watched, %error, "a watch failed; trying again");
         metrics::FAILURES.inc(&[watched.name()]);
-        self.watch_is_down(watched);
+        self.is_down_since(watched, error.since());
     }
 
     /// A watch is over.

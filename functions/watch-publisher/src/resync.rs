@@ -8,6 +8,8 @@
 //! Invariants
 //! - An object's own timer is left alone: these have subjects of their own, `timer.resync.<kind>.<namespace>.<name>`.
 //! - So is a schedule that is there with the same interval, see [`timer::repeat`].
+//! - The looks are spread over a fifth of the interval of the schedule that made the tick, which the tick says, and not of the
+//!   setting of whoever takes it: publishers may differ in that, in the middle of a change of it.
 //! - Ticks do not queue up: there is at most one of each kind, as of all work.
 
 use crate::metrics;
@@ -22,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use weir_api::Kind;
 use weir_function_runtime::queue::{Queue, WORK};
 use weir_function_runtime::timer::{self, Repeating};
-use weir_messages::subject;
+use weir_messages::{Tick, subject};
 
 /// The consumer of ticks.
 const CONSUMER: &str = "resync";
@@ -76,12 +78,19 @@ async fn serve(publisher: &Publisher, queue: &Queue, every: Duration) -> anyhow:
     while let Some(tick) = ticks.next().await {
         let tick = tick?;
         if let Some((watched, _)) = kinds().find(|(_, kind)| tick.subject.as_str() == subject::tick(*kind)) {
-            resync(publisher, queue, watched, every / 5, &tick).await?;
+            resync(publisher, queue, watched, window(&tick.payload, every), &tick).await?;
         }
         // One that names no kind, of a release to come perhaps, is not this one's to keep for ever.
         tick.ack().await.map_err(|error| anyhow::anyhow!("acknowledging a tick: {error}"))?;
     }
     anyhow::bail!("the consumer of ticks has ended")
+}
+
+/// Over how long the looks are spread that a tick asks for. One of an earlier release does not tell its interval: then it is
+/// taken for `own`.
+fn window(tick: &[u8], own: Duration) -> Duration {
+    let told = serde_json::from_slice::<Tick>(tick).ok().and_then(|tick| tick.every_seconds);
+    told.map_or(own, |seconds| Duration::from_secs(seconds.into()).min(timer::LONGEST)) / 5
 }
 
 /// Sets a timer for each object of a kind, within `window`.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How long the server is asked to keep a watch open, in seconds.
-const WATCH_SECONDS: u32 = 45;
+const WATCH_SECONDS: u32 = 30;
 /// How often everything is looked at again, in seconds.
 const RESYNC_SECONDS: u32 = 30 * 60;
 
@@ -13,9 +13,11 @@ const RESYNC_SECONDS: u32 = 30 * 60;
 #[group(id = "watches")]
 pub struct Settings {
     /// Seconds after which a watch is asked to end and is resumed. One that hangs is noticed a little later.
-    #[arg(long, env = "WEIR_WATCH_SECONDS", default_value_t = WATCH_SECONDS, value_parser = clap::value_parser!(u32).range(1..=600))]
+    // Less than the minute after which a watch that fails is to show, since until then a quiet one may be one that hangs (W-7).
+    #[arg(long, env = "WEIR_WATCH_SECONDS", default_value_t = WATCH_SECONDS, value_parser = clap::value_parser!(u32).range(1..=50))]
     pub watch_seconds: u32,
-    /// Seconds after which every object is looked at again; for each, up to a fifth is added by chance.
+    /// Seconds after which every object is looked at again; for each, up to a fifth is added by chance. Of several publishers, the
+    /// one that started last says.
     #[arg(long, env = "WEIR_RESYNC_SECONDS", default_value_t = RESYNC_SECONDS, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub resync_seconds: u32,
 }

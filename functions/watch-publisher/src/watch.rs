@@ -6,7 +6,8 @@
 //! - Nothing is waited for without an end. A watch is asked to end after a while; one that neither ends nor delivers, a
 //!   list that does not answer, a request that hangs, is given up a little later (W-3).
 //! - A watch that has failed counts as well again when it has delivered, or has stayed open for a while: so one that is
-//!   quiet is well, and one that opens only to fail at once is not (W-7). This is why `kube`'s own watcher is not used: it does not tell when
+//!   quiet is well, and one that opens only to fail at once is not (W-7). One that has gone silent counts as failed since it was
+//!   last heard of, so that a Kubernetes that hangs shows within the same minute as one that refuses. This is why `kube`'s own watcher is not used: it does not tell when
 //!   a broken watch works again.
 
 use crate::index::How;
@@ -53,11 +54,22 @@ pub enum Error {
     /// No answer, or a list that is no list.
     #[error("{0}")]
     Unusable(&'static str),
+    /// The watch was to have ended by now, and nothing has come of it since then.
+    #[error("the watch has neither delivered nor ended for {} s", .0.elapsed().as_secs())]
+    Silent(Instant),
 }
 
 impl Error {
     fn of(code: u16, message: &str) -> Self {
         if code == 410 { Self::Gone } else { Self::Ended(format!("{code} {message}")) }
+    }
+
+    /// Since when the watch may have been of no use.
+    pub(crate) fn since(&self) -> Instant {
+        match self {
+            Self::Silent(since) => *since,
+            _ => Instant::now(),
+        }
     }
 }
 
@@ -164,6 +176,7 @@ impl<K: Clone + Debug + DeserializeOwned + Send + 'static> Watch<K> {
         if is_settled {
             self.well();
         }
+        let mut heard = Instant::now();
         loop {
             let next = tokio::select! {
                 next = timeout(patience, stream.next()) => next,
@@ -174,10 +187,13 @@ impl<K: Clone + Debug + DeserializeOwned + Send + 'static> Watch<K> {
                 }
             };
             let event = match next {
-                // Nothing for longer than the watch was to last: resumed at the position, as if it had ended.
-                Err(_) | Ok(None) => return Ok(()),
+                // Nothing for longer than the watch was to last: resumed at the position, as if it had ended. But it may have
+                // been dead for all of that time, and then so is the next one, perhaps.
+                Err(_) => return Err(Error::Silent(heard)),
+                Ok(None) => return Ok(()),
                 Ok(Some(event)) => event.map_err(gone)?,
             };
+            heard = Instant::now();
             let version = match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     self.take(object, |publisher, seen| publisher.applied(seen, How::Watch))

@@ -1,4 +1,4 @@
-//! The same function, called by AWS Lambda instead of taking work off NATS (L-1).
+//! The same function, or any other [`Handler`], called by AWS Lambda instead of taking work off NATS (L-1).
 //!
 //! Intention: only who asks for a call differs. SQS delivers the messages, in batches, and is told which of them to
 //! deliver again; leases, timers and status are those of a [`crate::worker`], on the same NATS, so that Lambdas and
@@ -45,7 +45,7 @@ use crate::reconcile::Reconciler;
 use crate::record::Recorder;
 use crate::settings::{self, Settings};
 use crate::telemetry::{self, metrics};
-use crate::worker::Call;
+use crate::worker::{Call, Handler};
 use crate::worker::caller::{Caller, Fate, combine};
 use crate::{Function, queue, run};
 
@@ -73,10 +73,24 @@ pub fn is_here() -> bool {
 ///
 /// Fails if the process cannot start, which is also told to Lambda, or if Lambda's own API cannot be used.
 pub async fn run<F: Function>(function: F, stop: CancellationToken) -> anyhow::Result<()> {
-    if let Some(missing) = NEEDED.iter().find(|name| std::env::var_os(name).is_none()) {
-        anyhow::bail!("{RUNTIME_API} is set, but {missing} is not: this is no Lambda environment");
-    }
-    let lambda = match Lambda::start(function, &stop).await {
+    let handler = |client, queue: &Queue, settings: &Settings| {
+        let reconciler = Reconciler::new(function, client, Arc::new(Provider::default()));
+        Arc::new(reconciler.recorded(Recorder::of(settings, queue))) as Arc<dyn Handler>
+    };
+    serve(F::Object::KIND, handler, stop).await
+}
+
+/// The same for a handler of work of `kind`, made from what it reaches Kubernetes and the queue by.
+///
+/// # Errors
+/// As [`run`].
+pub async fn serve(
+    kind: Kind,
+    handler: impl FnOnce(kube::Client, &Queue, &Settings) -> Arc<dyn Handler>,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    check_environment()?;
+    let lambda = match Lambda::start(kind, handler, &stop).await {
         Ok(lambda) => lambda,
         Err(error) => {
             tell_of_failed_start(&error).await;
@@ -87,6 +101,27 @@ pub async fn run<F: Function>(function: F, stop: CancellationToken) -> anyhow::R
     tokio::select! {
         ended = runtime.run() => ended.map_err(|error| anyhow::anyhow!("the Lambda runtime API cannot be used: {error}")),
         () = stop.cancelled() => Ok(()),
+    }
+}
+
+/// Refuses to run on Lambda, for a process that is driven by what no invocation brings. Anywhere else, does nothing.
+///
+/// # Errors
+/// This is Lambda; it has been told so, with the reason.
+pub async fn refuse(because: &str) -> anyhow::Result<()> {
+    if !is_here() {
+        return Ok(());
+    }
+    check_environment()?;
+    let error = anyhow::anyhow!("this does not run on Lambda, but as a process that reaches NATS and Kubernetes: {because}");
+    tell_of_failed_start(&error).await;
+    Err(error)
+}
+
+fn check_environment() -> anyhow::Result<()> {
+    match NEEDED.iter().find(|name| std::env::var_os(name).is_none()) {
+        Some(missing) => anyhow::bail!("{RUNTIME_API} is set, but {missing} is not: this is no Lambda environment"),
+        None => Ok(()),
     }
 }
 
@@ -138,17 +173,20 @@ struct Lambda {
 }
 
 impl Lambda {
-    async fn start<F: Function>(function: F, stop: &CancellationToken) -> anyhow::Result<Self> {
+    async fn start(
+        kind: Kind,
+        handler: impl FnOnce(kube::Client, &Queue, &Settings) -> Arc<dyn Handler>,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<Self> {
         let mut settings = Settings::of_process().context("the settings in the environment cannot be used")?;
         // By default this is the executable's name, and in Lambda that is the same for all of them.
-        settings.nats.name.get_or_insert_with(|| format!("lambda:{}/{:.8}", F::Object::KIND, Uuid::new_v4().simple()));
+        settings.nats.name.get_or_insert_with(|| format!("lambda:{kind}/{:.8}", Uuid::new_v4().simple()));
         telemetry::init(&settings)?;
         let client = run::kubernetes_client().await?;
         let queue = queue::connect(&settings).await?;
-        let reconciler = Reconciler::new(function, client, Arc::new(Provider::default()));
         let lambda = Self {
             caller: Caller {
-                handler: Arc::new(reconciler.recorded(Recorder::of(&settings, &queue))),
+                handler: handler(client, &queue, &settings),
                 queue: queue.clone(),
                 safety_net: settings.worker.safety_net,
                 stopping: stop.clone(),

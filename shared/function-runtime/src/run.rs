@@ -34,18 +34,6 @@ pub fn main<F: Function>(function: F) -> ExitCode {
     })
 }
 
-/// Refuses to start on Lambda, for a process that is driven by a clock or by watches and not by invocations.
-///
-/// # Errors
-/// This is Lambda.
-pub fn not_on_lambda() -> anyhow::Result<()> {
-    anyhow::ensure!(
-        !lambda::is_here(),
-        "this does not run on Lambda: run it as a process that reaches NATS and Kubernetes"
-    );
-    Ok(())
-}
-
 /// Runs `process` on a runtime of its own and cancels its token at SIGTERM or SIGINT.
 pub fn start<T, P>(process: T) -> ExitCode
 where

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use async_nats::HeaderMap;
 use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_SCHEDULE, NATS_SCHEDULE_TARGET};
+use async_nats::jetstream::message::StreamMessage;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use weir_api::{Kind, ObjectRef};
@@ -80,9 +81,11 @@ pub enum Repeating {
 /// where processes start more often. Of several processes that begin at once, the first one sets it.
 pub async fn repeat(queue: &Queue, what: &Repeating, interval: Duration) -> Result<bool, Error> {
     let source = format!("/weir/{}", queue.name());
+    let seconds = u32::try_from(interval.as_secs().max(1)).unwrap_or(u32::MAX);
     let (on, target, encoded) = match what {
         Repeating::Tick(kind) => {
-            (subject::tick_schedule(*kind), subject::tick(*kind), Tick { kind: *kind }.encode(source)?)
+            let tick = Tick { kind: *kind, every_seconds: Some(seconds) };
+            (subject::tick_schedule(*kind), subject::tick(*kind), tick.encode(source)?)
         }
         Repeating::Object(object) => {
             let mut envelope = Envelope::new(source, Work::new(object.clone(), Cause::Resync), None);
@@ -91,7 +94,7 @@ pub async fn repeat(queue: &Queue, what: &Repeating, interval: Duration) -> Resu
             (subject::repeating(object)?, subject::work(Lane::Routine, object)?, envelope.encode()?)
         }
     };
-    let wanted = format!("@every {}s", interval.as_secs().max(1));
+    let wanted = format!("@every {seconds}s");
     let there = match queue.first(WORK, &on, 1).await {
         Err(Error::NoStream(_)) => {
             queue.ensure().await?;
@@ -99,10 +102,16 @@ pub async fn repeat(queue: &Queue, what: &Repeating, interval: Duration) -> Resu
         }
         other => other?,
     };
-    // Earlier releases scheduled ticks without anything in them.
-    let same = |there: &async_nats::jetstream::message::StreamMessage| {
+    let same = |there: &StreamMessage| {
         let schedule = there.headers.get(NATS_SCHEDULE).is_some_and(|found| found.as_str() == wanted);
-        schedule && there.headers.get("ce-type").is_some()
+        // Earlier releases scheduled ticks without anything in them, or without their interval.
+        let complete = match what {
+            Repeating::Tick(_) => {
+                serde_json::from_slice::<Tick>(&there.payload).is_ok_and(|tick| tick.every_seconds == Some(seconds))
+            }
+            Repeating::Object(_) => true,
+        };
+        schedule && complete && there.headers.get("ce-type").is_some()
     };
     if there.as_ref().is_some_and(same) {
         return Ok(false);

@@ -25,6 +25,10 @@ pub const SCHEMA: &str = "tick.v1";
 pub struct Tick {
     /// The kind.
     pub kind: Kind,
+    /// The interval of the schedule that made the tick, in seconds. Whoever takes it spreads the looks over a part of this,
+    /// whatever interval it would have set itself. Absent in what an earlier release has scheduled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_seconds: Option<u32>,
 }
 
 impl Tick {

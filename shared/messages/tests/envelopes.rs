@@ -50,7 +50,8 @@ fn an_envelope_is_a_binary_mode_cloud_event_and_comes_back_unchanged() {
 /// Proves: Q-15
 #[test]
 fn a_tick_is_a_cloud_event_as_well_and_nothing_that_anybody_takes_for_work() {
-    let encoded = Tick { kind: Kind::Server }.encode("/weir/watch-publisher").unwrap();
+    let tick = Tick { kind: Kind::Server, every_seconds: Some(1800) };
+    let encoded = tick.encode("/weir/watch-publisher").unwrap();
     let headers: BTreeMap<String, String> =
         encoded.headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     for (name, value) in [
@@ -64,9 +65,18 @@ fn a_tick_is_a_cloud_event_as_well_and_nothing_that_anybody_takes_for_work() {
         assert_eq!(headers[name], value);
     }
     assert!(!headers["ce-id"].is_empty() && headers["ce-time"].parse::<jiff::Timestamp>().is_ok());
-    assert_eq!(serde_json::from_slice::<Value>(&encoded.payload).unwrap(), json!({"kind": "server"}));
+    assert_eq!(
+        serde_json::from_slice::<Value>(&encoded.payload).unwrap(),
+        json!({"kind": "server", "everySeconds": 1800})
+    );
+    let earlier: Tick = serde_json::from_value(json!({"kind": "server", "later": 1})).unwrap();
+    assert_eq!(
+        earlier,
+        Tick { kind: Kind::Server, every_seconds: None },
+        "one of an earlier release, or of a later one"
+    );
     assert_eq!(decode(&headers, &encoded.payload).unwrap_err().token(), "unknown-type");
-    assert!(matches!(Tick { kind: Kind::Server }.encode("a\nb"), Err(EncodeError::Header("ce-source"))));
+    assert!(matches!(tick.encode("a\nb"), Err(EncodeError::Header("ce-source"))));
 }
 
 /// Proves: Q-18

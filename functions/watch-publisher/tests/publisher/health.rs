@@ -2,9 +2,16 @@
 
 use crate::rig::{Rig, of_kind, until};
 use futures::StreamExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
 use kube::api::{DeleteParams, PostParams};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use weir_api::Kind;
 use weir_function_runtime::queue;
 use weir_function_runtime::settings;
@@ -96,4 +103,88 @@ async fn a_publisher_that_has_stopped_is_not_ready() {
     let inner = Arc::clone(&publisher.publisher);
     publisher.stop().await;
     assert!(inner.readiness().unwrap_err().contains("has ended"));
+}
+
+/// What a Kubernetes does with requests from here on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    /// It answers lists with nothing, and opens watches on which nothing happens.
+    Answers,
+    /// It takes requests and never answers them.
+    Hangs,
+}
+
+/// A watch that stays open and on which nothing comes.
+struct Silence;
+
+impl http_body::Body for Silence {
+    type Data = bytes::Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<bytes::Bytes>, std::io::Error>>> {
+        Poll::Pending
+    }
+}
+
+/// A client of a Kubernetes without a network, whose time is the test's.
+fn cluster(mood: watch::Receiver<Mood>) -> kube::Client {
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let mood = *mood.borrow();
+        async move {
+            if mood == Mood::Hangs {
+                std::future::pending::<()>().await;
+            }
+            let watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let list = r#"{"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": []}"#;
+            let body = if watch { UnsyncBoxBody::new(Silence) } else { UnsyncBoxBody::new(Full::from(list).map_err(|never| match never {})) };
+            Ok::<_, tower::BoxError>(http::Response::new(body))
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+/// Time goes by itself here, whenever nothing else can: that a minute is a minute shows without waiting for one.
+///
+/// Proves: W-3, W-7
+#[tokio::test(start_paused = true)]
+async fn a_kubernetes_that_takes_requests_and_never_answers_shows_within_a_minute_and_is_well_again_when_it_answers() {
+    let settings = settings::Settings::from_arguments(["--nats", "nats://127.0.0.1:1"]).unwrap();
+    let longest = Settings { watch_seconds: 50, ..Settings::default() };
+    for settings_of_watches in [Settings::default(), longest] {
+        let publisher = Arc::new(Publisher::new(queue::connect(&settings).await.unwrap()));
+        let (mood, moods) = watch::channel(Mood::Answers);
+        let stop = CancellationToken::new();
+        for watched in Watched::ALL {
+            let (client, settings) = (cluster(moods.clone()), settings_of_watches.clone());
+            tokio::spawn(weir_watch_publisher::watch::run(watched, client, settings, publisher.clone(), stop.clone()));
+        }
+        // As the process itself looks: once a second.
+        let look = async |what: &str, ready: bool, most: u64| {
+            let began = Instant::now();
+            while publisher.readiness().is_ok() != ready {
+                assert!(began.elapsed() <= Duration::from_secs(most), "{what}: {:?}", publisher.readiness());
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            began.elapsed()
+        };
+        look("all is listed", true, 5).await;
+        let hung = Instant::now();
+        mood.send_replace(Mood::Hangs);
+        look("it hangs", false, 61).await;
+        let reason = publisher.readiness().unwrap_err();
+        assert!(reason.contains("has failed for"), "{reason}");
+        println!("noticed after {:?} with watches of {} s", hung.elapsed(), settings_of_watches.watch_seconds);
+        mood.send_replace(Mood::Answers);
+        look("it answers again", true, 60).await;
+        // And quiet as it is, it stays well: one watch after the other ends in silence, and is opened again.
+        let quiet = Instant::now();
+        while quiet.elapsed() < Duration::from_secs(600) {
+            assert_eq!(publisher.readiness(), Ok(()), "after {:?}", quiet.elapsed());
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        stop.cancel();
+    }
 }

@@ -3,13 +3,14 @@
 use crate::rig::{Ear, PATIENCE, Rig, of_kind};
 use async_nats::HeaderMap;
 use async_nats::jetstream::message::StreamMessage;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 use weir_api::{Kind, ObjectRef};
 use weir_function_runtime::queue::inspect::Selector;
 use weir_function_runtime::queue::{EVENTS, Queue, WORK};
-use weir_function_runtime::timer;
+use weir_function_runtime::timer::{self, Repeating};
 use weir_harness::World;
 use weir_messages::subject::{self, Subject};
 use weir_messages::{Cause, Envelope, Lane, Tick, Work, envelope, schema};
@@ -115,11 +116,35 @@ async fn a_publisher_that_starts_leaves_the_schedule_running_and_another_interva
 }
 
 async fn raw(queue: &Queue, subject: String, headers: &[(&str, &str)]) {
+    put(queue, subject, headers, vec![]).await;
+}
+
+async fn put(queue: &Queue, subject: String, headers: &[(&str, &str)], payload: Vec<u8>) {
     let mut all = HeaderMap::new();
     for (name, value) in headers {
         all.insert(*name, *value);
     }
-    queue.jetstream().publish_with_headers(subject, all, "".into()).await.unwrap().await.unwrap();
+    queue.jetstream().publish_with_headers(subject, all, payload.into()).await.unwrap().await.unwrap();
+}
+
+/// When the objects' looks are due, once there are as many as there are objects.
+async fn due(queue: &Queue) -> Vec<Timestamp> {
+    let timers = async {
+        loop {
+            let timers = queue.timers(&Selector::default(), 1000).await.unwrap().items;
+            let due: Vec<_> =
+                timers.iter().filter(|t| t.subject.starts_with("timer.resync.")).filter_map(|t| t.due).collect();
+            if due.len() >= OBJECTS {
+                return due;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, timers).await.expect("a timer for each object")
+}
+
+fn after(time: Timestamp, seconds: i64) -> Timestamp {
+    time.checked_add(SignedDuration::from_secs(seconds)).unwrap()
 }
 
 /// Proves: Q-17
@@ -133,26 +158,77 @@ async fn by_default_everything_is_looked_at_every_half_hour_at_times_spread_over
     let publisher = rig.publisher().await;
     assert_eq!(is_stored(&queue, "timer.resync.network").await.1, "@every 1800s");
     // Of an earlier release, which put nothing into its ticks.
-    let before = jiff::Timestamp::now();
+    let before = Timestamp::now();
     raw(&queue, subject::tick(Kind::Network), &[]).await;
-    let timers = async {
-        loop {
-            let timers = queue.timers(&Selector::default(), 1000).await.unwrap().items;
-            let due: Vec<_> =
-                timers.iter().filter(|t| t.subject.starts_with("timer.resync.")).filter_map(|t| t.due).collect();
-            if due.len() >= OBJECTS {
-                return due;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let due = tokio::time::timeout(PATIENCE, timers).await.expect("a timer for each object");
-    let latest =
-        before.checked_add(jiff::SignedDuration::from_secs(360) + jiff::SignedDuration::from_secs(60)).unwrap();
-    assert!(due.iter().all(|due| (before..latest).contains(due)), "{before}: {due:?}");
+    let due = due(&queue).await;
+    assert!(due.iter().all(|due| (before..after(before, 360 + 60)).contains(due)), "{before}: {due:?}");
     let minutes: HashSet<i64> = due.iter().map(|due| due.as_second() / 10).collect();
     assert!(minutes.len() > 3, "not all at once: {due:?}");
     publisher.stop().await;
+}
+
+/// Proves: Q-17, W-4
+#[tokio::test(flavor = "multi_thread")]
+async fn the_looks_are_spread_by_the_interval_of_the_tick_whatever_that_of_the_publisher_which_takes_it() {
+    let rig = Rig::start().await;
+    let queue = rig.queue().await;
+    for n in 0..OBJECTS {
+        rig.world.apply(&of_kind(Kind::Network, &format!("n{n}"))).await;
+    }
+    let hourly = Settings { resync_seconds: 3600, ..Settings::default() };
+    let publisher = rig.publisher_with(rig.world.client.clone(), &hourly).await;
+    publisher.ready().await;
+    // As the schedule of another publisher would have it, that looks at everything once a day.
+    let tick = Tick { kind: Kind::Network, every_seconds: Some(86_400) }.encode("/another").unwrap();
+    let headers: Vec<(&str, &str)> = tick.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let before = Timestamp::now();
+    put(&queue, subject::tick(Kind::Network), &headers, tick.payload.clone()).await;
+    let due = due(&queue).await;
+    // By its own setting all would be due within twelve minutes, by the tick's within almost five hours. That all ten fall into
+    // the first twelve minutes by chance happens once in 10^13 runs.
+    assert!(due.iter().any(|due| *due > after(before, 720 + 60)), "{before}: {due:?}");
+    assert!(due.iter().all(|due| *due < after(before, 86_400 / 5 + 60)), "{before}: {due:?}");
+    publisher.stop().await;
+}
+
+/// Proves: Q-17
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_that_is_replaced_ticks_no_more_at_its_old_interval() {
+    let rig = Rig::start().await;
+    let queue = rig.queue().await;
+    let every = |kind, seconds| {
+        let queue = queue.clone();
+        async move { timer::repeat(&queue, &Repeating::Tick(kind), Duration::from_secs(seconds)).await.unwrap() }
+    };
+    let stream = queue.jetstream().get_stream(WORK).await.unwrap();
+    let sequence = async |kind| match stream.get_last_raw_message_by_subject(&subject::tick(kind)).await {
+        Ok(tick) => tick.sequence,
+        Err(_) => 0,
+    };
+    // A tick replaces the one that waits, so that its sequence tells one from the next.
+    let ticked = async |kind, after: u64| {
+        let look = async {
+            loop {
+                let found = sequence(kind).await;
+                if found > after {
+                    return found;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, look).await.expect("a tick")
+    };
+    assert!(every(Kind::Network, 1).await && every(Kind::Server, 1).await);
+    ticked(Kind::Network, 0).await;
+    assert!(every(Kind::Network, 3600).await, "another interval replaces it");
+    assert!(!every(Kind::Network, 3600).await, "and is then left alone");
+    let last = sequence(Kind::Network).await;
+    // The other kind's ticks are the clock.
+    let mut clock = sequence(Kind::Server).await;
+    for _ in 0..3 {
+        clock = ticked(Kind::Server, clock).await;
+    }
+    assert_eq!(sequence(Kind::Network).await, last);
 }
 
 /// Proves
@@ -227,7 +303,8 @@ async fn all_that_is_stored_is_a_cloud_event_as_the_schemas_have_it_and_what_was
             assert_eq!((header("ce-specversion"), header("content-type")), (Some("1.0"), Some("application/json")));
             let (form, object) = match subject::parse(&on).unwrap_or_else(|error| panic!("{on}: {error}")) {
                 Subject::Tick { kind } | Subject::TickSchedule { kind } => {
-                    assert_eq!(serde_json::from_slice::<Tick>(&message.payload).unwrap(), Tick { kind }, "{on}");
+                    let tick: Tick = serde_json::from_slice(&message.payload).unwrap();
+                    assert_eq!(tick, Tick { kind, every_seconds: Some(1) }, "{on}");
                     ("tick.v1", None)
                 }
                 Subject::Work { object, .. } | Subject::Timer { object } | Subject::Resync { object } => {

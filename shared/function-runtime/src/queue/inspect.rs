@@ -10,6 +10,8 @@
 mod selector;
 mod view;
 
+use std::collections::BTreeMap;
+
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::RawMessageErrorKind;
 use jiff::{SignedDuration, Timestamp};
@@ -26,6 +28,8 @@ pub use view::{Depth, Held, Letter, Listing, Message, Overview, Raw, Timer};
 
 /// Beyond any number of subjects: what is asked for from here on is nothing but the count.
 const BEYOND: u64 = 1 << 40;
+/// What the subjects of leases begin with.
+const LEASE_KEYS: &str = "$KV.LEASES.";
 /// The most timers that are read to find those that are due first.
 const MOST_TIMERS: usize = 20_000;
 
@@ -40,6 +44,7 @@ pub(crate) struct Consumer {
     pub(crate) delivered: u64,
     pub(crate) redelivered: u64,
     pub(crate) requests: u64,
+    pub(crate) most: Option<u64>,
     pub(crate) paused: bool,
 }
 
@@ -65,6 +70,8 @@ impl Consumer {
             delivered: number("/delivered/stream_seq"),
             redelivered: number("/num_redelivered"),
             requests: number("/num_waiting"),
+            // Zero and less mean that there is no limit.
+            most: config.get("max_ack_pending").and_then(Value::as_u64).filter(|most| *most > 0),
             paused: info.get("paused").and_then(Value::as_bool).unwrap_or_default(),
         })
     }
@@ -82,15 +89,19 @@ impl Queue {
                 covered += self.count(WORK, filter).await?;
             }
             let filter = consumer.filters.first().map(String::as_str).unwrap_or_default();
-            let (lane, kind) = place(filter);
-            let (name, paused) = (Some(consumer.name.clone()), consumer.paused);
-            let (waiting, in_flight) = (consumer.pending, consumer.in_flight);
             let oldest = self.oldest(filter).await?;
-            let Consumer { requests, redelivered, .. } = *consumer;
-            lanes.push(Depth { kind, lane, waiting, in_flight, oldest, consumer: name, requests, redelivered, paused });
+            lanes.push(Depth { oldest, ..Depth::of(consumer, place(filter)) });
         }
         if self.count(WORK, subject::ALL_WORK).await? > covered {
             self.untaken(&consumers, &mut lanes).await?;
+        }
+        for (kind, held) in self.held().await? {
+            let before = lanes.len();
+            lanes.iter_mut().filter(|depth| depth.kind == kind).for_each(|depth| depth.working = held);
+            if !lanes[..before].iter().any(|depth| depth.kind == kind) {
+                // Held by somebody who does not take work from here: a function on Lambda, say.
+                lanes.push(Depth { working: held, ..Depth::untaken("-".to_owned(), kind) });
+            }
         }
         let order = |kind: &str| Kind::ALL.iter().position(|known| known.token() == kind).unwrap_or(usize::MAX);
         lanes.sort_by(|a, b| {
@@ -103,6 +114,17 @@ impl Queue {
             leases: self.count(LEASES_STREAM, ">").await?,
             dead: self.messages_in(DEAD).await?,
         })
+    }
+
+    /// How many leases are held, by kind.
+    async fn held(&self) -> Result<BTreeMap<String, u64>, Error> {
+        let mut held = BTreeMap::new();
+        for subject in self.subjects(LEASES_STREAM, &format!("{LEASE_KEYS}>")).await? {
+            if let Some((kind, _)) = subject.strip_prefix(LEASE_KEYS).and_then(|key| key.split_once('.')) {
+                *held.entry(kind.to_owned()).or_default() += 1;
+            }
+        }
+        Ok(held)
     }
 
     /// Counts what no consumer takes, by kind and lane.
@@ -120,18 +142,7 @@ impl Queue {
             }
             let filter = if lane == "-" { subject.clone() } else { format!("work.{lane}.{kind}.>") };
             let oldest = self.oldest(&filter).await?;
-            let (waiting, in_flight, requests, redelivered) = (1, 0, 0, 0);
-            lanes.push(Depth {
-                kind,
-                lane,
-                waiting,
-                in_flight,
-                oldest,
-                consumer: None,
-                requests,
-                redelivered,
-                paused: false,
-            });
+            lanes.push(Depth { waiting: 1, oldest, ..Depth::untaken(lane, kind) });
         }
         Ok(())
     }

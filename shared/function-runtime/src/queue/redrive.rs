@@ -3,6 +3,9 @@
 //! Invariants
 //! - What is sent is what there was: the same bytes on the same subject, with the headers that it had. Those that would
 //!   act on the server (`Nats-…`) are left out: a message id would have it taken for a duplicate and dropped.
+//! - A letter that cannot be sent as it was can be answered all the same: a message says *look at this object*, nothing more. So
+//!   of one that was too large to be kept whole new work is made for the object that it was for, and of any other for the
+//!   object that a person names.
 //! - It never replaces what waits on the same subject by now. That says *look at this object* as well, and is understood.
 //! - The letter is removed once the message is stored, not before. If that fails it is there twice, which costs one call.
 //! - A letter's headers are not believed: what it claims to be from is checked to be a subject of work.
@@ -11,9 +14,11 @@ use async_nats::HeaderMap;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::jetstream::message::StreamMessage;
 use serde_json::json;
-use weir_messages::{dead, subject};
+use weir_api::ObjectRef;
+use weir_messages::subject::Subject;
+use weir_messages::{Cause, Lane, Work, dead, subject};
 
-use super::{DEAD, Error, Queue};
+use super::{DEAD, Error, Published, Queue};
 
 /// What became of a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +35,7 @@ pub enum Redriven {
         /// The subject.
         subject: String,
     },
-    /// It was too large to be kept whole, so there is nothing to send; it is kept.
+    /// It was too large to be kept whole, and for which object it was does not show; it is kept.
     Incomplete,
     /// It does not say that it came from the queue of work; it is kept.
     Foreign,
@@ -47,11 +52,50 @@ impl Queue {
             return Ok(Redriven::Foreign);
         };
         if header("Weir-Dead-Complete") != Some("true") {
-            return Ok(Redriven::Incomplete);
+            return match subject::parse(&to) {
+                Ok(Subject::Work { lane, object }) => self.ask_instead(&letter, &object, lane).await,
+                _ => Ok(Redriven::Incomplete),
+            };
         }
         let mut headers = originals(&letter);
         headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, "0");
-        let sequence = match self.store(to.clone(), headers, letter.payload.to_vec()).await {
+        let stored = self.store(to.clone(), headers, letter.payload.to_vec()).await;
+        self.sent(&letter, to, stored).await
+    }
+
+    /// Has `object` looked at in place of sending the dead letter with this sequence again: for one that cannot be understood,
+    /// or did not come from this queue.
+    pub async fn redrive_for(&self, letter: u64, object: &ObjectRef) -> Result<Redriven, Error> {
+        let Some(letter) = self.message(DEAD, letter).await? else { return Ok(Redriven::Gone) };
+        self.ask_instead(&letter, object, Lane::Urgent).await
+    }
+
+    /// Removes the dead letter with this sequence for good. False if there is none (any more).
+    pub async fn drop_letter(&self, letter: u64) -> Result<bool, Error> {
+        if self.message(DEAD, letter).await?.is_none() {
+            return Ok(false);
+        }
+        self.remove(DEAD, letter).await?;
+        Ok(true)
+    }
+
+    async fn ask_instead(&self, letter: &StreamMessage, object: &ObjectRef, lane: Lane) -> Result<Redriven, Error> {
+        let to = subject::work(lane, object)?;
+        let mut headers = HeaderMap::new();
+        headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, "0");
+        let work = Work::new(object.clone(), Cause::Replayed);
+        let stored = self.publish_envelope(to.clone(), work, headers, None).await;
+        self.sent(letter, to, stored).await
+    }
+
+    /// Removes a letter whose message is stored, and says what became of it.
+    async fn sent(
+        &self,
+        letter: &StreamMessage,
+        to: String,
+        stored: Result<Published, Error>,
+    ) -> Result<Redriven, Error> {
+        let sequence = match stored {
             Ok(published) => published.sequence,
             Err(Error::Changed(_)) => return Ok(Redriven::Waits { subject: to }),
             Err(error) => return Err(error),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use weir_api::{Kind, ObjectRef};
+use weir_function_runtime::lease;
 use weir_function_runtime::queue::Error;
 use weir_function_runtime::queue::inspect::Selector;
 use weir_function_runtime::timer::{self, Repeating};
@@ -39,12 +40,36 @@ async fn the_overview_tells_what_waits_what_is_in_hand_and_who_holds_it() {
     let stray = depth("planet", "urgent");
     assert_eq!((stray.waiting, stray.consumer.as_deref()), (1, None), "what nobody takes is shown too");
     assert_eq!((overview.timers, overview.leases, overview.dead), (1, 1, 0));
+    assert_eq!((urgent.working, routine.working, stray.working), (1, 1, 0), "of the kind, whichever lane asked");
+    assert_eq!((urgent.most, stray.most), (Some(2000), None));
 
     let leases = queue.leases(&Selector::default(), 10).await.unwrap();
     let held = &leases.items[0];
     assert_eq!((held.object.clone(), held.holder.as_deref()), (Some(server("held")), Some("worker-1")));
     let (renewed, expires) = (held.renewed.unwrap(), held.expires.unwrap());
     assert_eq!(expires.duration_since(renewed).as_secs(), 10, "the bucket's time to live");
+    worker.stop().await;
+}
+
+/// Proves: R-6
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_goes_on_shows_though_its_message_was_replaced_and_whoever_makes_it() {
+    let rig = Rig::start();
+    let queue = rig.queue().await;
+    let handler = Recorder::new(|_, _, _| std::future::pending::<Verdict>());
+    let worker = rig.worker(&handler, &["--concurrency", "1", "--grace", "0s"]).await;
+    queue.publish(changed("held"), Lane::Urgent, None, None).await.unwrap();
+    handler.until("the call", |calls| calls.len() == 1).await;
+    // The newer message takes the place of the one in hand, which the server then counts no more.
+    queue.publish(changed("held"), Lane::Urgent, None, None).await.unwrap();
+    let lambda = lease::acquire(&queue, &ObjectRef::new(Kind::Network, "ns", "elsewhere")).await.unwrap();
+    let overview = queue.overview().await.unwrap();
+    let of = |kind: &str| overview.lanes.iter().find(|depth| depth.kind == kind).unwrap();
+    assert_eq!(of("server").working, 1);
+    let network = of("network");
+    assert_eq!((network.working, network.lane.as_str(), network.consumer.as_deref()), (1, "-", None));
+    assert_eq!(overview.leases, 2);
+    drop(lambda);
     worker.stop().await;
 }
 

@@ -8,7 +8,7 @@ use weir_function_runtime::queue::inspect::Selector;
 use weir_function_runtime::queue::{Queue, Redriven, Swept};
 use weir_messages::Lane;
 
-use crate::support::{Recorder, Rig, api, changed, count, eventually, until_all_is_quiet};
+use crate::support::{Recorder, Rig, api, changed, count, eventually, server, until_all_is_quiet};
 
 /// Puts something on the queue, as anybody could.
 async fn put(queue: &Queue, subject: &str, headers: &[(&str, &str)], body: &[u8]) -> u64 {
@@ -144,14 +144,15 @@ async fn a_dead_letter_that_can_be_understood_by_now_leads_to_a_call() {
 
 /// Proves: Q-10
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_letter_that_is_not_whole_or_not_from_the_queue_stays_where_it_is() {
+async fn a_dead_letter_that_does_not_tell_its_object_or_did_not_come_from_the_queue_stays_where_it_is() {
     let rig = Rig::start();
     let queue = rig.queue().await;
-    let whole = ("Weir-Dead-Complete", "true");
+    let (whole, part) = (("Weir-Dead-Complete", "true"), ("Weir-Dead-Complete", "false"));
     for (headers, outcome) in [
-        (vec![("Weir-Dead-Subject", "work.urgent.server.ns.a"), ("Weir-Dead-Complete", "false")], Redriven::Incomplete),
+        (vec![("Weir-Dead-Subject", "work.urgent.planet.ns.a"), part], Redriven::Incomplete),
         (vec![("Weir-Dead-Subject", "$KV.LEASES.server.ns.a"), whole], Redriven::Foreign),
         (vec![("Weir-Dead-Subject", "timer.server.ns.a"), whole], Redriven::Foreign),
+        (vec![("Weir-Dead-Subject", "sqs.servers.fifo"), whole], Redriven::Foreign),
         (vec![whole], Redriven::Foreign),
     ] {
         let letter = put(&queue, "dead.x", &headers, b"x").await;
@@ -160,4 +161,44 @@ async fn a_dead_letter_that_is_not_whole_or_not_from_the_queue_stays_where_it_is
     }
     let left: Value = api(&queue, "STREAM.INFO.WORK", json!({})).await["state"]["messages"].clone();
     assert_eq!((left, count(&queue, "KV_LEASES", ">").await), (json!(0), 0), "nothing was sent anywhere");
+}
+
+/// Proves: Q-10
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_sent_as_it_was_can_have_its_object_looked_at_all_the_same() {
+    let rig = Rig::start();
+    let queue = rig.queue().await;
+    let part = [("Weir-Dead-Subject", "work.routine.server.ns.large"), ("Weir-Dead-Complete", "false")];
+    let large = put(&queue, "dead.work.routine.server.ns.large", &part, b"x").await;
+    assert!(matches!(queue.redrive(large).await.unwrap(), Redriven::Sent { .. }));
+    let foreign = [("Weir-Dead-Subject", "sqs.servers.fifo"), ("Weir-Dead-Complete", "true")];
+    let foreign = put(&queue, "dead.sqs.servers.fifo", &foreign, b"x").await;
+    let named = server("named");
+    assert!(matches!(queue.redrive_for(foreign, &named).await.unwrap(), Redriven::Sent { .. }));
+    assert_eq!(queue.redrive_for(foreign, &named).await.unwrap(), Redriven::Gone);
+    assert_eq!(letters(&queue).await, []);
+    let another = put(&queue, "dead.x", &[], b"x").await;
+    let waits = queue.redrive_for(another, &named).await.unwrap();
+    assert!(matches!(waits, Redriven::Waits { .. }), "what waits says the same: {waits:?}");
+    let handler = Recorder::settling();
+    let worker = rig.worker(&handler, &[]).await;
+    handler.until("both calls", |calls| calls.len() == 2).await;
+    until_all_is_quiet(&queue).await;
+    worker.stop().await;
+}
+
+/// Proves: Q-10
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_that_is_dropped_is_gone_and_no_other() {
+    let rig = Rig::start();
+    let queue = rig.queue().await;
+    let mut numbers = vec![];
+    for name in ["a", "b", "c"] {
+        numbers.push(put(&queue, &format!("dead.{name}"), &[], b"x").await);
+    }
+    assert!(queue.drop_letter(numbers[1]).await.unwrap());
+    assert!(!queue.drop_letter(numbers[1]).await.unwrap(), "it is gone already");
+    assert!(!queue.drop_letter(u64::MAX).await.unwrap());
+    let left: Vec<u64> = letters(&queue).await.into_iter().map(|(number, _, _)| number).collect();
+    assert_eq!(left, [numbers[0], numbers[2]]);
 }

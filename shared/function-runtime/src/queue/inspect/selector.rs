@@ -3,6 +3,7 @@
 //! Invariant: nothing in a selector widens it: kinds, namespaces and names hold no wildcard and no separator.
 
 use weir_api::Kind;
+use weir_api::kind::UnknownKind;
 use weir_messages::{Lane, subject};
 
 /// Which objects to look at. Empty fields stand for all.
@@ -48,14 +49,30 @@ impl std::str::FromStr for Selector {
     }
 }
 
-/// A kind's token from whatever a person calls it.
+/// A kind's token from whatever a person calls it: the token itself or several of it, or what Kubernetes says for either.
 fn kind_token(text: &str) -> String {
-    let names =
-        |kind: &Kind| [kind.token(), kind.kubernetes(), kind.plural()].iter().any(|n| n.eq_ignore_ascii_case(text));
-    Kind::ALL.iter().find(|kind| names(kind)).map_or_else(|| text.to_owned(), |kind| kind.token().to_owned())
+    let text = text.to_ascii_lowercase();
+    // The monitor has no kind of object in Kubernetes.
+    let kubernetes = |kind: &Kind| {
+        *kind != Kind::ServerMonitor && (text == kind.plural() || kind.kubernetes().eq_ignore_ascii_case(&text))
+    };
+    let names = |kind: &Kind| {
+        text.strip_suffix('s').unwrap_or(&text) == kind.token() || text == kind.token() || kubernetes(kind)
+    };
+    let mut known = Kind::ALL.iter().chain(&[Kind::ServerMonitor]);
+    known.find(|kind| names(kind)).map_or(text.clone(), |kind| kind.token().to_owned())
 }
 
 impl Selector {
+    /// Complains about a kind that there is none of. Messages may be for such a kind all the same, so that only one who finds
+    /// nothing has reason to.
+    ///
+    /// # Errors
+    /// The kind is not known to this release.
+    pub fn known(&self) -> Result<(), UnknownKind> {
+        self.kind.as_ref().map_or(Ok(()), |kind| kind.parse::<Kind>().map(drop))
+    }
+
     fn filter(&self, prefix: &str, dot: &str) -> String {
         let token = |part: &Option<String>| part.as_ref().map_or_else(|| "*".to_owned(), |part| part.replace('.', dot));
         match (&self.kind, &self.namespace, &self.name) {
@@ -119,6 +136,23 @@ mod tests {
         assert_eq!(Selector::default().work(), "work.>");
         let lane = Selector { lane: Some(Lane::Urgent), ..Selector::default() };
         assert_eq!((lane.work().as_str(), lane.dead().as_str()), ("work.urgent.>", "dead.work.urgent.>"));
+        for (said, token) in [
+            ("servers", "server"),
+            ("Servers", "server"),
+            ("security-groups", "security-group"),
+            ("securitygroups", "security-group"),
+            ("identities", "identity"),
+            ("ComputeInstance", "instance"),
+            ("instances", "instance"),
+            ("Server-Monitor", "server-monitor"),
+            ("regions", "region"),
+        ] {
+            let selector: Selector = said.parse().unwrap();
+            assert_eq!((selector.kind.as_deref(), selector.known()), (Some(token), Ok(())), "{said}");
+        }
+        let unknown = kind.known().unwrap_err().to_string();
+        assert!(unknown.contains("planet") && unknown.contains("security-group"), "{unknown}");
+        assert_eq!(Selector::default().known(), Ok(()));
         for bad in ["", "a/b/c/d", "a//c", "*", "a/>", "a b", "a.b", "server/n s"] {
             assert!(bad.parse::<Selector>().is_err(), "{bad}");
         }

@@ -8,6 +8,8 @@ use serde::Serialize;
 use weir_api::ObjectRef;
 use weir_messages::{Cause, Envelope, Lane, lease, subject};
 
+use super::{Consumer, LEASE_KEYS};
+
 /// A part of a list, and how much there is.
 #[derive(Clone, Debug, Serialize)]
 pub struct Listing<T> {
@@ -44,8 +46,13 @@ pub struct Depth {
     /// Messages that nobody has been given yet.
     pub waiting: u64,
     /// Messages that somebody has been given and has not acknowledged. One that was given back is among them until it is
-    /// given out again.
+    /// given out again; one that a newer message for its object has replaced is not, though its call may go on: for that see
+    /// [`working`](Self::working).
     pub in_flight: u64,
+    /// How many messages may be in flight, over all processes; none when there is no limit.
+    pub most: Option<u64>,
+    /// Objects of the kind that are being worked on, whichever lane asked for it, and by whomever: the leases that are held.
+    pub working: u64,
     /// When the oldest message that is still there was stored.
     pub oldest: Option<Timestamp>,
     /// The durable consumer that takes them; none when no function ever has.
@@ -56,6 +63,38 @@ pub struct Depth {
     pub redelivered: u64,
     /// Whether the consumer has been paused by hand.
     pub paused: bool,
+}
+
+impl Depth {
+    pub(super) fn of(consumer: &Consumer, (lane, kind): (String, String)) -> Self {
+        Self {
+            waiting: consumer.pending,
+            in_flight: consumer.in_flight,
+            most: consumer.most,
+            consumer: Some(consumer.name.clone()),
+            requests: consumer.requests,
+            redelivered: consumer.redelivered,
+            paused: consumer.paused,
+            ..Self::untaken(lane, kind)
+        }
+    }
+
+    /// One that nobody takes.
+    pub(super) fn untaken(lane: String, kind: String) -> Self {
+        Self {
+            kind,
+            lane,
+            waiting: 0,
+            in_flight: 0,
+            most: None,
+            working: 0,
+            oldest: None,
+            consumer: None,
+            requests: 0,
+            redelivered: 0,
+            paused: false,
+        }
+    }
 }
 
 /// A message of work, waiting or in hand.
@@ -217,7 +256,7 @@ impl Timer {
 
 impl Held {
     pub(super) fn read(message: &StreamMessage, lifetime: Option<SignedDuration>) -> Self {
-        let key = message.subject.strip_prefix("$KV.LEASES.").unwrap_or(&message.subject).to_owned();
+        let key = message.subject.strip_prefix(LEASE_KEYS).unwrap_or(&message.subject).to_owned();
         let record: Option<lease::Record> = serde_json::from_slice(&message.payload).ok();
         let renewed = stored_at(message);
         Self {
