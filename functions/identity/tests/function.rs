@@ -171,6 +171,103 @@ async fn an_identity_of_a_region_that_never_worked_goes_at_once() {
     assert!(matches!(caller.call(NAME).await, Verdict::Gone));
 }
 
+/// What stands between `kubectl apply` and the region's function, and between `kubectl delete` and it.
+///
+/// Proves: IDN-7, OWN-8
+#[tokio::test]
+async fn nothing_is_made_through_a_region_or_secret_that_could_vanish_and_nothing_is_left_when_it_does() {
+    for (held, secret_held, deleting, says) in [
+        (false, false, false, "Region region-a is not ready"),
+        (false, true, false, "Region region-a is not ready"),
+        (true, true, true, "Region region-a is being deleted"),
+        (true, false, false, "region-a-credential is not held by its Region yet"),
+    ] {
+        let world = World::new().await;
+        let caller = Caller::new(&world, Identities);
+        world.hold(Kind::Region, World::REGION, held).await;
+        world.hold_secret(secret_held).await;
+        if deleting {
+            world.delete(Kind::Region, World::REGION).await;
+        }
+        world.apply(&world::identity(NAME)).await;
+        world.cloud.clear_requests();
+        assert!(matches!(caller.call(NAME).await, Verdict::Waiting), "an event wakes it: {says}");
+        let (reason, message) = world.condition(Kind::Identity, NAME).await.unwrap();
+        assert!(reason == "DependencyNotReady" && message.contains(says), "{reason}: {message}, not {says}");
+        assert!(world.cloud.requests().is_empty(), "the cloud is not even asked: {says}");
+        assert!(world::record_api(&world.client).get_opt(NAME).await.unwrap().is_none(), "{says}");
+        // Now they vanish, as nothing keeps them from doing, and the identity has nothing to look for.
+        world.hold(Kind::Region, World::REGION, false).await;
+        world.hold_secret(false).await;
+        if !deleting {
+            world.delete(Kind::Region, World::REGION).await;
+        }
+        world::delete_secret(&world).await;
+        world.delete(Kind::Identity, NAME).await;
+        assert!(matches!(caller.call(NAME).await, Verdict::Gone), "{says}");
+    }
+}
+
+/// Proves: IDN-7
+#[tokio::test]
+async fn an_identity_is_made_as_soon_as_region_and_secret_are_held() {
+    let world = World::fresh().await;
+    let caller = Caller::new(&world, Identities);
+    world.apply(&world::identity(NAME)).await;
+    assert!(matches!(caller.call(NAME).await, Verdict::Waiting));
+    drive(&world, &Caller::new(&world, weir_region::Regions), World::REGION).await;
+    assert!(matches!(drive(&world, &caller, NAME).await, Verdict::Settled));
+}
+
+/// Proves: IDN-7, OWN-8
+#[tokio::test]
+async fn an_identity_is_removed_through_a_region_and_a_secret_that_are_going_or_held_by_nobody() {
+    for held in [true, false] {
+        let (world, caller) = settled().await;
+        if held {
+            world.delete(Kind::Region, World::REGION).await;
+            world::delete_secret(&world).await;
+        } else {
+            world.hold(Kind::Region, World::REGION, false).await;
+            world.hold_secret(false).await;
+        }
+        world.delete(Kind::Identity, NAME).await;
+        assert!(matches!(drive(&world, &caller, NAME).await, Verdict::Gone), "{held}");
+        assert_eq!(world.made(), [].into(), "{held}");
+    }
+}
+
+/// Its finalizer was taken off by hand: nothing else makes a region go before its identities.
+///
+/// Proves: OWN-8, OWN-5
+#[tokio::test]
+async fn an_identity_whose_region_is_gone_says_what_can_be_done_and_goes_when_the_region_is_back() {
+    let (world, caller) = settled().await;
+    world.hold(Kind::Region, World::REGION, false).await;
+    world.delete(Kind::Region, World::REGION).await;
+    world.delete(Kind::Identity, NAME).await;
+    assert!(matches!(caller.call(NAME).await, Verdict::Waiting));
+    let (reason, message) = world.condition(Kind::Identity, NAME).await.unwrap();
+    assert_eq!(reason, "DependencyNotFound");
+    assert!(message.contains("make the Region and its Secret again"), "{message}");
+    assert!(message.contains("take the finalizer unikorn off"), "{message}");
+    world.apply_region(json!({})).await;
+    assert!(matches!(drive(&world, &caller, NAME).await, Verdict::Gone));
+    assert_eq!(world.made(), [].into());
+}
+
+/// Proves: OWN-1
+#[tokio::test]
+async fn an_object_that_vanishes_while_it_is_taken_hold_of_is_gone_and_no_failure() {
+    let world = World::new().await;
+    let caller = Caller::new(&world, Identities);
+    // The write is told that there is no such object; reading again shows what is true.
+    let gone = || weir_kube_sim::Fault::status(404).user_agent(World::FUNCTION).verb("patch").resource("identities");
+    world.kubernetes.faults().add(gone().times(1)).unwrap();
+    world.apply(&world::identity(NAME)).await;
+    assert!(matches!(caller.call(NAME).await, Verdict::Settled));
+}
+
 /// Proves: OWN-6
 #[tokio::test]
 async fn a_paused_identity_is_left_alone_in_both_directions() {

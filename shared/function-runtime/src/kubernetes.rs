@@ -176,8 +176,7 @@ where
     let patch = json!({"metadata": {"resourceVersion": object.resource_version()}, "status": difference});
     match api.patch_status(&object.name_any(), &params(), &Patch::Merge(patch)).await {
         Ok(_) => Ok(true),
-        Err(error) if is_not_found(&error) => Ok(false),
-        Err(error) => Err(problem(&error, "writing status")),
+        Err(error) => Err(unwritten(&error, "writing status")),
     }
 }
 

@@ -46,6 +46,35 @@ impl Purpose {
     pub fn of(object: &impl ResourceExt) -> Self {
         if object.meta().deletion_timestamp.is_some() { Self::Removing } else { Self::Making }
     }
+
+    /// The region `name`, as it was `found`, if it may be used. It need not be `Available`: what its cloud lacks may not matter.
+    ///
+    /// # Errors
+    /// As the table of this room has it.
+    pub fn region(self, name: &str, found: Option<crd::Region>) -> Result<crd::Region, Problem> {
+        match (self, found) {
+            (Self::Removing, Some(region)) => Ok(region),
+            (Self::Removing, None) => Err(Problem::operator(format!(
+                "Region {name} does not exist any more, so that what there may be in its cloud cannot be removed; make the \
+                 Region and its Secret again, or take the finalizer {} off to leave it all there",
+                labels::FINALIZER
+            ))
+            .with_reason(Reason::DependencyNotFound)),
+            (Self::Making, Some(region)) => must_stay(&region, &format!("Region {name}")).map(|()| region),
+            (Self::Making, None) => Err(missing("Region", name)),
+        }
+    }
+
+    /// Whether the Secret of the region `name` may be used; `called` is the Secret's place.
+    pub(crate) fn secret(self, name: &str, secret: &Secret, called: &str) -> Result<(), Problem> {
+        if self == Self::Removing || secret.finalizers().contains(&Kind::Region.reference(name)) {
+            return Ok(());
+        }
+        Err(not_ready(match secret.metadata.deletion_timestamp {
+            Some(_) => format!("the region's Secret {called} is being deleted"),
+            None => format!("the region's Secret {called} is not held by its Region yet"),
+        }))
+    }
 }
 
 /// Whether an object carries the finalizer of its own function, and so cannot vanish unnoticed.
@@ -74,32 +103,6 @@ pub fn dependency<K: ResourceExt>(
         Some("Errored") => Err(Problem::waiting(Reason::DependencyFailed, format!("{called} has failed"))),
         _ => Err(not_ready(format!("{called} is not ready"))),
     }
-}
-
-/// The region that was looked for, if it may be used. It need not be `Available`: what its cloud lacks may not matter.
-pub(crate) fn region(purpose: Purpose, name: &str, found: Option<crd::Region>) -> Result<crd::Region, Problem> {
-    match (purpose, found) {
-        (Purpose::Removing, Some(region)) => Ok(region),
-        (Purpose::Removing, None) => Err(Problem::operator(format!(
-            "Region {name} does not exist any more, so that what there may be in its cloud cannot be removed; make the Region \
-             and its Secret again, or take the finalizer {} off to leave it all there",
-            labels::FINALIZER
-        ))
-        .with_reason(Reason::DependencyNotFound)),
-        (Purpose::Making, Some(region)) => must_stay(&region, &format!("Region {name}")).map(|()| region),
-        (Purpose::Making, None) => Err(missing("Region", name)),
-    }
-}
-
-/// Whether the Secret of the region `name` may be used; `called` is the Secret's place.
-pub(crate) fn secret(purpose: Purpose, name: &str, secret: &Secret, called: &str) -> Result<(), Problem> {
-    if purpose == Purpose::Removing || secret.finalizers().contains(&Kind::Region.reference(name)) {
-        return Ok(());
-    }
-    Err(not_ready(match secret.metadata.deletion_timestamp {
-        Some(_) => format!("the region's Secret {called} is being deleted"),
-        None => format!("the region's Secret {called} is not held by its Region yet"),
-    }))
 }
 
 fn must_stay(object: &impl ResourceExt, called: &str) -> Result<(), Problem> {

@@ -1,6 +1,6 @@
 //! Regions: configuration and credential read from Kubernetes, sessions made from them.
 
-use crate::dependency::{self, Purpose};
+use crate::dependency::Purpose;
 use crate::record::Record;
 use k8s_openapi::api::core::v1::Secret as KubernetesSecret;
 use kube::Api;
@@ -53,9 +53,9 @@ impl Provider {
     ) -> Result<Region, Problem> {
         let regions: Api<crd::Region> = Api::namespaced(kubernetes.clone(), namespace);
         let found = regions.get_opt(name).await.map_err(|error| unreadable("region", &error))?;
-        let region = dependency::region(purpose, name, found)?;
+        let region = purpose.region(name, found)?;
         let (config, secret) = read(kubernetes, &region).await?;
-        dependency::secret(purpose, name, &secret.secret, &secret.at)?;
+        purpose.secret(name, &secret.secret, &secret.at)?;
         self.opened(&region, config, &secret, call, wrap)
     }
 

@@ -50,7 +50,7 @@ impl World {
     /// The same with a cloud of one's own.
     pub async fn with_cloud(config: weir_openstack_sim::Config) -> Self {
         let world = Self::unheld(config).await;
-        world.hold_region(true).await;
+        world.hold(Kind::Region, Self::REGION, true).await;
         world.hold_secret(true).await;
         world
     }
@@ -98,10 +98,16 @@ impl World {
         self.apply(&object(Kind::Region, Self::REGION, &[], spec)).await;
     }
 
-    /// Puts the finalizer of its function on the region, or takes it off.
-    pub async fn hold_region(&self, held: bool) {
+    /// Puts the finalizer of its function on an object, or takes it off.
+    pub async fn hold(&self, kind: Kind, name: &str, held: bool) {
         let patch = finalizers(held.then(|| weir_api::labels::FINALIZER.to_owned()));
-        self.api(Kind::Region).patch(Self::REGION, &PatchParams::default(), &patch).await.expect("accepted");
+        self.api(kind).patch(name, &PatchParams::default(), &patch).await.expect("accepted");
+    }
+
+    /// The same for an identity's record.
+    pub async fn hold_record(&self, identity: &str, held: bool) {
+        let patch = finalizers(held.then(|| weir_api::labels::FINALIZER.to_owned()));
+        record_api(&self.client).patch(identity, &PatchParams::default(), &patch).await.expect("accepted");
     }
 
     /// Puts the region's reference on its Secret, or takes it off.

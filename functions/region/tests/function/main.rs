@@ -6,7 +6,7 @@ mod tls;
 
 use serde_json::json;
 use std::time::{Duration, Instant};
-use weir_api::Kind;
+use weir_api::{Kind, labels};
 use weir_function_runtime::worker::Verdict;
 use weir_harness::{Caller, World, drive, world};
 use weir_openstack_sim::Fault;
@@ -114,6 +114,38 @@ async fn a_region_holds_its_secret_and_goes_after_its_identities() {
     world.delete(Kind::Identity, "identity-a").await;
     assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Gone));
     assert!(world::secret(&world).await.is_none(), "and then it goes");
+}
+
+/// Whoever names a region may have used it, however far it has come: no status tells, and no label that was changed since.
+///
+/// Proves: OWN-8
+#[tokio::test]
+async fn a_region_goes_after_all_that_name_it_whatever_their_labels_say_by_now() {
+    let world = World::fresh().await;
+    let caller = Caller::new(&world, Regions);
+    drive(&world, &caller, World::REGION).await;
+    let (group, network) = (world::security_group("group-a", "nobody"), world::network("network-a", "nobody"));
+    let mut moved = world::identity("moved");
+    moved["metadata"]["labels"][labels::REGION] = json!("region-b");
+    moved["metadata"]["annotations"] = json!({labels::REGION: World::REGION});
+    for object in [&group, &network, &moved, &world::identity("identity-a"), &world::identity("identity-b")] {
+        world.apply(object).await;
+    }
+    world.delete(Kind::Region, World::REGION).await;
+    let says = async |what: &str| {
+        assert!(matches!(caller.call(World::REGION).await, Verdict::Waiting), "{what}");
+        assert!(told(&world).await.contains(what), "{}", told(&world).await);
+        assert!(world::secret(&world).await.unwrap().metadata.finalizers.is_some(), "the credential is still needed");
+    };
+    says("1 security group, 1 network, 2 identities").await;
+    world.delete(Kind::SecurityGroup, "group-a").await;
+    world.delete(Kind::Identity, "identity-a").await;
+    world.delete(Kind::Identity, "identity-b").await;
+    says("deleted: 1 network").await;
+    world.delete(Kind::Network, "network-a").await;
+    says("Identity moved, whose label regions.unikorn-cloud.org/region-id was changed").await;
+    world.delete(Kind::Identity, "moved").await;
+    assert!(matches!(drive(&world, &caller, World::REGION).await, Verdict::Gone));
 }
 
 /// Proves: REG-1

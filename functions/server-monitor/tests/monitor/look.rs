@@ -248,7 +248,7 @@ async fn a_region_that_cannot_be_reached_fails_by_itself_and_one_that_is_gone_is
     let nowhere = json!({"spec": {"openstack": {"endpoint": "http://127.0.0.1:1"}}});
     api.patch(weir_harness::World::REGION, &PatchParams::default(), &Patch::Merge(nowhere)).await.unwrap();
     assert_eq!(world.look().await.failed, 1);
-    world.hold_region(false).await;
+    world.hold(Kind::Region, weir_harness::World::REGION, false).await;
     world.delete(Kind::Region, weir_harness::World::REGION).await;
     assert_eq!(world.call().await, weir_function_runtime::worker::Verdict::Gone);
 }

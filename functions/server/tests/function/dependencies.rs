@@ -2,7 +2,7 @@
 
 use crate::world::{AUTHORITY, GROUP, IDENTITY, NETWORK, PUBLIC_KEY, SERVER, World, authority, manifest};
 use serde_json::{Value, json};
-use weir_api::crd;
+use weir_api::{Kind, crd};
 use weir_function_runtime::worker::Verdict;
 
 /// Proves: SRV-4
@@ -122,4 +122,60 @@ async fn many_servers_hold_and_release_one_network_at_once() {
     }
     assert_eq!(all().await, vec![Verdict::Gone; names.len()]);
     assert_eq!((world.counts(), holders().await), ((0, 0, 0), (1, 1)));
+}
+
+/// Each of what a server needs, unheld by its own function or on its way out: it could be gone before the server is.
+///
+/// Proves: SRV-4, SRV-9
+#[tokio::test]
+async fn a_server_is_made_with_nothing_that_could_vanish() {
+    let world = World::start().await;
+    world.create_server(&json!({})).await;
+    let waits = async |says: &str| {
+        let mutations = world.cloud.mutations();
+        assert_eq!(world.drive().await, Verdict::Waiting, "{says}");
+        let (reason, message) = world.available().await;
+        assert!(reason == "DependencyNotReady" && message.contains(says), "{reason}: {message}, not {says}");
+        assert_eq!(world.cloud.mutations(), mutations, "{says}");
+        assert!(!world.holds::<crd::Network>(NETWORK).await && !world.holds::<crd::SecurityGroup>(GROUP).await);
+    };
+    for (kind, name) in [(Kind::Identity, IDENTITY), (Kind::Network, NETWORK), (Kind::SecurityGroup, GROUP)] {
+        world.hold(kind, name, false).await;
+        waits(&format!("({name}) is not ready")).await;
+        world.hold(kind, name, true).await;
+    }
+    world.hold(Kind::Region, weir_harness::World::REGION, false).await;
+    waits("Region region-a is not ready").await;
+    world.hold(Kind::Region, weir_harness::World::REGION, true).await;
+    world.hold_secret(false).await;
+    waits("is not held by its Region yet").await;
+    world.hold_secret(true).await;
+    world.delete::<crd::Network>(NETWORK).await;
+    waits(&format!("({NETWORK}) is being deleted")).await;
+}
+
+/// Between the look at a network and the reference that a server puts on it, the network goes, or goes and another one comes.
+///
+/// Proves: SRV-9
+#[tokio::test]
+async fn a_reference_to_what_has_gone_since_it_was_read_is_no_reference() {
+    let world = World::start().await;
+    let read: crd::Network = world.get(NETWORK).await.unwrap();
+    let api = kube::Api::<crd::Network>::namespaced(world.client.clone(), weir_harness::World::NAMESPACE);
+    let hold = async || weir_function_runtime::kubernetes::hold(&api, &read, "servers/s").await;
+    world.hold(Kind::Network, NETWORK, false).await;
+    world.delete::<crd::Network>(NETWORK).await;
+    assert_eq!(hold().await.unwrap_err().consequence, weir_api::Consequence::Reread, "gone");
+    let mut again = read.clone();
+    again.metadata = kube::core::ObjectMeta {
+        name: read.metadata.name.clone(),
+        finalizers: read.metadata.finalizers.clone(),
+        ..Default::default()
+    };
+    api.create(&kube::api::PostParams::default(), &again).await.unwrap();
+    assert_eq!(hold().await.unwrap_err().consequence, weir_api::Consequence::Reread, "another one of that name");
+    world.delete::<crd::Network>(NETWORK).await;
+    assert_eq!(hold().await.unwrap_err().consequence, weir_api::Consequence::Reread, "being deleted");
+    let network: crd::Network = world.get(NETWORK).await.unwrap();
+    assert_eq!(network.metadata.finalizers.unwrap(), ["unikorn"]);
 }
