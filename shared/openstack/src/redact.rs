@@ -1,4 +1,7 @@
-//! What must not be seen, removed (OSC-13). In the details of errors.
+//! What must not be seen, removed (OSC-13). In the details of errors; and what tells a secret from other things, wherever it is met.
+
+mod names;
+mod values;
 
 use base64::Engine as _;
 use http::HeaderName;
@@ -6,21 +9,11 @@ use serde_json::Value;
 
 use crate::Secret;
 
+pub use names::{Field, field, is_name, is_plain_inside, is_value};
+pub use values::{userinfo, values};
+
 /// What stands where a secret stood.
 const MARK: &str = "***";
-
-/// JSON fields that hold a secret wherever they occur, in lower case. `user_data` is here because people put passwords in it.
-const FIELDS: &[&str] = &[
-    "password",
-    "original_password",
-    "adminpass",
-    "admin_pass",
-    "secret",
-    "private_key",
-    "user_data",
-    "token_id",
-    "auth_token",
-];
 
 const HEADERS: &[&str] =
     &["x-auth-token", "x-subject-token", "x-service-token", "authorization", "cookie", "set-cookie"];
@@ -30,25 +23,27 @@ pub fn is_secret_header(name: &HeaderName) -> bool {
     HEADERS.contains(&name.as_str())
 }
 
-fn is_secret_field(name: &str) -> bool {
-    FIELDS.contains(&name.to_ascii_lowercase().as_str())
-}
-
 /// The secrets that a JSON body holds, as they stand there and, where that is base64, as what they say: whole, and line by line,
-/// since services quote both. A `password` that is an object (a token request's method) is gone through, and names who asked.
+/// since services quote both. An object that is called a secret is gone through: it names who asked, too.
 pub(crate) fn held(value: &Value) -> Vec<Secret> {
     let mut found = Vec::new();
-    hold(value, false, &mut found);
+    hold(value, None, &mut found);
     found
 }
 
-fn hold(value: &Value, is_secret: bool, found: &mut Vec<Secret>) {
+/// `holder`: the name of a secret that all of this is, unless it says otherwise.
+fn hold(value: &Value, holder: Option<&str>, found: &mut Vec<Secret>) {
     match value {
         Value::Object(map) => {
-            map.iter().for_each(|(key, inner)| hold(inner, is_secret_field(key) && !inner.is_object(), found));
+            let named = named(map);
+            for (key, inner) in map {
+                let called = named.filter(|_| is_value(key)).unwrap_or(key);
+                let own = (field(called) != Field::Plain).then_some(called);
+                hold(inner, own.or(holder.filter(|holder| !is_plain_inside(holder, key))), found);
+            }
         }
-        Value::Array(items) => items.iter().for_each(|item| hold(item, is_secret, found)),
-        Value::String(text) if is_secret && !text.is_empty() => {
+        Value::Array(items) => items.iter().for_each(|item| hold(item, holder, found)),
+        Value::String(text) if holder.is_some() && !text.is_empty() => {
             found.push(Secret::new(text.as_str()));
             let plain = base64::engine::general_purpose::STANDARD.decode(text.trim()).ok();
             if let Some(plain) = plain.and_then(|plain| String::from_utf8(plain).ok()) {
@@ -60,6 +55,12 @@ fn hold(value: &Value, is_secret: bool, found: &mut Vec<Secret>) {
     }
 }
 
+/// What the value of `{"name": …, "value": …}` is called, if that tells of a secret.
+pub fn named(map: &serde_json::Map<String, Value>) -> Option<&str> {
+    let names = map.iter().filter(|(key, _)| is_name(key)).filter_map(|(_, name)| name.as_str());
+    names.into_iter().find(|name| field(name) != Field::Plain)
+}
+
 /// A shorter line of what is secret is not looked for by itself.
 const SHORTEST_LINE: usize = 8;
 /// Nor more lines of one text.
@@ -68,8 +69,8 @@ const MOST_LINES: usize = 1000;
 /// A secret of which this much is seen is taken for the secret: services shorten what they quote.
 const TELLING: usize = 16;
 
-/// Free text without `secrets`, whole or begun, and without the quoted value of any secret field: error messages like to
-/// quote the request they refuse.
+/// Free text without `secrets`, whole or begun, and without the value of any secret field, or a password in a URL: error
+/// messages like to quote the request they refuse.
 pub(crate) fn text(text: &str, secrets: &[&Secret]) -> String {
     let mut out = text.to_owned();
     for secret in secrets {
@@ -79,7 +80,17 @@ pub(crate) fn text(text: &str, secrets: &[&Secret]) -> String {
             out = without(&out, form);
         }
     }
-    fields(&out)
+    for find in [userinfo, values] {
+        let (mut left, mut from) = (String::with_capacity(out.len()), 0);
+        for place in find(&out) {
+            left.push_str(&out[from..place.start]);
+            left.push_str(MARK);
+            from = place.end;
+        }
+        left.push_str(&out[from..]);
+        out = left;
+    }
+    out
 }
 
 fn without(text: &str, secret: &str) -> String {
@@ -101,70 +112,6 @@ fn without(text: &str, secret: &str) -> String {
     out
 }
 
-/// Finds `"name": "value"` and `'name': 'value'` for the secret names, in any mixture of quotes and escapes, and removes the value.
-fn fields(text: &str) -> String {
-    let lower = text.to_ascii_lowercase(); // same length: byte positions agree
-    let mut out = String::with_capacity(text.len());
-    let mut at = 0;
-    while let Some((start, name)) = next_field(&lower, at) {
-        let after = start + name.len();
-        let Some((open, quote)) = value_start(&lower, after) else {
-            out.push_str(&text[at..after]);
-            at = after;
-            continue;
-        };
-        out.push_str(&text[at..open]);
-        out.push_str(MARK);
-        at = value_end(&lower, open, quote);
-    }
-    out.push_str(&text[at..]);
-    out
-}
-
-fn next_field(lower: &str, from: usize) -> Option<(usize, &'static str)> {
-    FIELDS
-        .iter()
-        .filter_map(|name| lower[from..].find(name).map(|at| (from + at, *name)))
-        .min_by_key(|(at, name)| (*at, std::cmp::Reverse(name.len())))
-}
-
-/// The position of the value after a field's name: a quote, a colon or equals sign, a quote; escapes are allowed between.
-fn value_start(lower: &str, after: usize) -> Option<(usize, u8)> {
-    let bytes = lower.as_bytes();
-    let mut at = after;
-    let mut separated = false;
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b':' | b'=' => separated = true,
-            b'"' | b'\'' if separated => return Some((at + 1, *byte)),
-            b'\\' | b' ' | b'"' | b'\'' => {}
-            // Python's `u'…'`
-            b'u' if separated => {}
-            _ => return None,
-        }
-        at += 1;
-    }
-    None
-}
-
-/// The position of the closing quote; the end of the text if there is none.
-fn value_end(lower: &str, open: usize, quote: u8) -> usize {
-    let bytes = lower.as_bytes();
-    let escaped_opening = open >= 2 && bytes[open - 2] == b'\\';
-    let mut at = open;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'\\' if escaped_opening && bytes.get(at + 1) == Some(&quote) => return at,
-            b'\\' => at += 1,
-            byte if byte == quote => return at,
-            _ => {}
-        }
-        at += 1;
-    }
-    // An escape may have carried `at` past the end.
-    bytes.len()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -178,12 +125,14 @@ mod tests {
     fn secret_fields_are_found_at_any_depth_and_nothing_else_is() {
         let value = json!({
             "auth": {"identity": {"password": {"user": {"id": "u", "password": "hunter2"}}}},
-            "server": {"adminPass": "a", "user_data": "b", "name": "web", "list": [{"secret": "c"}]},
+            "server": {"adminPass": "a", "user_data": "b", "name": "web", "list": [{"secret": "c"}],
+                "metadata": [{"key": "db-password", "value": "d"}, {"key": "zone", "value": "a"}]},
+            "credentials": {"name": "x", "blob": "e"},
         });
         let held = super::held(&value);
         let mut held: Vec<&str> = held.iter().map(Secret::reveal).collect();
         held.sort_unstable();
-        assert_eq!(held, ["a", "b", "c", "hunter2"]);
+        assert_eq!(held, ["a", "b", "c", "d", "e", "hunter2"]);
     }
 
     /// Proves: OSC-13
@@ -217,6 +166,11 @@ mod tests {
             (r"adminPass=u'hunter2'", r"adminPass=u'***'"),
             ("the password is too short", "the password is too short"),
             (r#"{"password": "open"#, r#"{"password": "***"#),
+            (
+                "refused: db_password=hunter2, https://me:hunter2@host/",
+                "refused: db_password=***, https://me:***@host/",
+            ),
+            ("of key_name=web, X-Auth-Token: gAAAAAB1", "of key_name=web, X-Auth-Token: ***"),
         ];
         for (text, redacted) in rows {
             assert_eq!(super::text(text, &[]), redacted);

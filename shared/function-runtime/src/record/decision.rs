@@ -8,6 +8,9 @@ use serde_json::Value;
 use weir_api::{Kind, ObjectRef};
 use weir_messages::Recording;
 use weir_messages::recording::{Body, Entry, Exchange, PLACEHOLDER, Peer};
+use weir_openstack::redact::{is_value, named};
+
+use super::redact::is_random;
 
 /// What a call decided: steps and writes in order, and how it ended.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -125,17 +128,19 @@ pub(super) fn omitted(bytes: u64, why: &str) -> Value {
 
 pub(super) fn normal_json(value: &Value) -> Value {
     match value {
-        Value::Object(map) => Value::Object(
-            map.iter()
-                .map(|(name, value)| match value {
-                    // Made at random, or out of what has been redacted: what stands in for it is of another length or shape.
-                    Value::String(text) if super::redact::is_random(name) && !text.is_empty() => {
-                        (name.clone(), Value::String(format!("{PLACEHOLDER}*")))
-                    }
-                    other => (name.clone(), normal_json(other)),
-                })
-                .collect(),
-        ),
+        Value::Object(map) => {
+            let called = named(map);
+            let member = |(name, value): (&String, &Value)| match value {
+                // Made at random, or out of what has been redacted: what stands in for it is of another length or shape.
+                Value::String(text)
+                    if is_random(called.filter(|_| is_value(name)).unwrap_or(name)) && !text.is_empty() =>
+                {
+                    (name.clone(), Value::String(format!("{PLACEHOLDER}*")))
+                }
+                other => (name.clone(), normal_json(other)),
+            };
+            Value::Object(map.iter().map(member).collect())
+        }
         Value::Array(items) => Value::Array(items.iter().map(normal_json).collect()),
         Value::String(text) => Value::String(normal_text(text)),
         other => other.clone(),
@@ -166,11 +171,14 @@ mod tests {
     #[test]
     fn what_is_random_is_not_compared_and_all_else_is() {
         let body = |secret: &str, name: &str| {
-            Body::Json(json!({"password": secret, "name": name, "x": [format!("a {secret} b")]}))
+            Body::Json(json!({"password": secret, "name": name, "x": [format!("a {secret} b")],
+                "tags": [{"name": "db-password", "value": secret}]}))
         };
         let (one, other) = ("redacted-0123456789abcdef", "redacted-fedcba9876543210");
         assert_eq!(normal(&body(one, "n")), normal(&body(other, "n")));
         assert_ne!(normal(&body(one, "n")), normal(&body(one, "m")));
+        let tag = |value: &str| normal(&Body::Json(json!({"name": "db-password", "value": value})));
+        assert_eq!(tag("as an older version left it"), tag(one));
         assert_eq!(normal_text("redacted-xyz redacted-0123456789abcdef!"), "redacted-xyz redacted-*!");
     }
 

@@ -1,7 +1,7 @@
 //! A request and its answer as they were, and what is recorded of them.
 //!
-//! Taking them down costs a call next to nothing: what was sent and what came back is shared, not copied. All else is done when
-//! the call is over, behind its back.
+//! Taking them down costs a call next to nothing: headers and large bodies are shared, small bodies are copied. All else is done
+//! when the call is over, behind its back.
 
 use std::sync::Arc;
 
@@ -11,6 +11,9 @@ use weir_messages::recording::{Answer, Exchange, Peer};
 use weir_openstack::redact::is_secret_header;
 
 use super::redact::{Json, Learnt, Secrets};
+
+/// A body up to this length, in bytes, is copied.
+const SMALL: usize = 16 << 10;
 
 /// Headers, those aside that nobody asks for later.
 type Headers = Vec<(HeaderName, HeaderValue)>;
@@ -56,9 +59,15 @@ pub(super) enum Answered {
 }
 
 impl Answered {
-    pub(super) fn response(status: http::StatusCode, all: &HeaderMap, body: Bytes) -> Self {
-        Self::Response { status: status.as_u16(), headers: headers(all), body }
+    pub(super) fn response(status: http::StatusCode, all: &HeaderMap, body: &Bytes) -> Self {
+        Self::Response { status: status.as_u16(), headers: headers(all), body: kept(body) }
     }
+}
+
+/// A small body is a part of the buffer that its connection reads into, which would be kept as a whole until the call is over,
+/// and the connection would need another one for each answer.
+fn kept(body: &Bytes) -> Bytes {
+    if body.len() <= SMALL { Bytes::copy_from_slice(body) } else { body.clone() }
 }
 
 /// A request and its answer.
@@ -97,8 +106,7 @@ impl RawExchange {
                 if is_secret_header(name)
                     && let Ok(value) = value.to_str()
                 {
-                    // Behind the name of a scheme.
-                    secrets.add(value.trim_start_matches("Bearer ").trim_start_matches("Basic "));
+                    secrets.learn_header(name.as_str(), value);
                 }
             }
         };

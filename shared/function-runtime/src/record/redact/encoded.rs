@@ -30,7 +30,8 @@ const COMPRESSED: [&[u8]; 5] =
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Inside {
     Text(String),
-    Compressed,
+    /// The bytes.
+    Compressed(Vec<u8>),
 }
 
 fn is_base64(byte: u8) -> bool {
@@ -84,7 +85,7 @@ pub(super) fn inside(text: &str) -> Option<Inside> {
     let many = decode(&compact, &mut bytes)?;
     bytes.truncate(many);
     if COMPRESSED.iter().any(|magic| bytes.starts_with(magic)) {
-        return Some(Inside::Compressed);
+        return Some(Inside::Compressed(bytes));
     }
     String::from_utf8(bytes).ok().filter(|inner| is_text(inner)).map(Inside::Text)
 }
@@ -230,7 +231,8 @@ mod tests {
         ] {
             assert!(words(text).is_empty(), "{text}: {:?}", words(text));
         }
-        assert_eq!(inside(&B64.encode([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3])), Some(Inside::Compressed));
+        let compressed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
+        assert_eq!(inside(&B64.encode(&compressed)), Some(Inside::Compressed(compressed)));
     }
 
     /// Proves: R-2

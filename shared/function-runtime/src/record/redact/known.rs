@@ -1,16 +1,16 @@
-//! The secrets that are known, and all of them found in one pass over a text.
+//! The secrets that are known, and all of them found in one pass over a text: at each place six bytes are looked up.
 //!
 //! Invariants
-//! - A secret is found as it is, as it is written inside JSON, in URLs, and anywhere within base64, whatever stands before it there.
+//! - A secret is found as it is, as it is written inside JSON, in URLs, in hexadecimal digits, and anywhere within base64, whatever
+//!   stands before it there.
 //! - Of secrets that begin at one place the longest is replaced; of one that is only begun, since services shorten what they
 //!   quote, as much as is there, if it is enough to know it by.
 //! - Bounded: when there are too many, all are forgotten, and learnt anew as they are met.
 
-use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
@@ -27,8 +27,8 @@ const TELLING_DATA: usize = 64;
 const MOST: usize = 8192;
 /// Nor do they take more memory than this, in bytes, about.
 const MOST_BYTES: usize = 8 << 20;
-/// So many new ones are searched for by themselves, before all are brought together.
-const NEW: usize = 32;
+/// So many bits there are for each form, of which it takes one.
+const BITS: usize = 16;
 
 /// What a secret is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,82 +46,96 @@ struct Form {
     text: Box<str>,
     /// So much of it has to be there.
     telling: usize,
-    by: Box<str>,
+    by: Arc<str>,
 }
 
-/// Forms, by how they begin.
+/// Forms, by how they begin. One that is added is found from then on: nothing has to be made anew of all, as an automaton
+/// would, when secrets are learnt call by call.
 #[derive(Default)]
 struct Finder {
-    forms: HashMap<[u8; SHORTEST], Vec<Form>>,
-    /// Made when it is needed: secrets are learnt several at a time.
-    beginnings: OnceCell<Option<AhoCorasick>>,
-    secrets: usize,
+    forms: HashMap<u64, Vec<Form>, foldhash::fast::RandomState>,
+    many: usize,
+    /// A bit for each beginning, at a place that hangs on it: most places of a text are told by it from all beginnings. Of a power
+    /// of two bits.
+    bits: Vec<u64>,
 }
 
 impl Finder {
     fn add(&mut self, form: Form) {
         let Some(beginning) = beginning(form.text.as_bytes()) else { return };
-        self.beginnings.take();
-        let alike = self.forms.entry(beginning).or_default();
-        if !alike.iter().any(|other| other.text == form.text) {
-            alike.push(form);
-            alike.sort_by_key(|form| std::cmp::Reverse(form.text.len()));
+        self.forms.entry(beginning).or_default().push(form);
+        self.many += 1;
+        if self.many * BITS > self.bits.len() * 64 {
+            self.bits = vec![0; (self.many * BITS / 64).next_power_of_two() * 2];
+            let all: Vec<u64> = self.forms.keys().copied().collect();
+            all.into_iter().for_each(|beginning| self.mark(beginning));
+        } else {
+            self.mark(beginning);
         }
     }
 
-    fn beginnings(&self) -> Option<&AhoCorasick> {
-        if self.forms.is_empty() {
-            return None;
+    fn mark(&mut self, beginning: u64) {
+        let (at, bit) = self.place(beginning);
+        if let Some(bits) = self.bits.get_mut(at) {
+            *bits |= bit;
         }
-        // There is nothing in short texts of plain bytes that it could refuse.
-        let build = || AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(self.forms.keys()).ok();
-        self.beginnings.get_or_init(build).as_ref()
     }
 
-    fn join(&mut self, other: &mut Self) {
-        for form in other.forms.drain().flat_map(|(_, forms)| forms) {
-            self.add(form);
-        }
-        self.secrets += std::mem::take(&mut other.secrets);
-        other.beginnings.take();
+    /// Which bit is a beginning's. There are some.
+    fn place(&self, beginning: u64) -> (usize, u64) {
+        let hash = beginning.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // The high bits hang on all others.
+        let at = (hash >> 40) as usize & (self.bits.len().wrapping_sub(1));
+        (at, 1 << (hash >> 34 & 63))
     }
 
     /// The first form in `text` from some place on: where it is, how much of it there is, what it becomes.
-    fn find(&self, text: &str, mut from: usize) -> Option<(usize, usize, &str)> {
-        let beginnings = self.beginnings()?;
-        while let Some(found) = text.get(from..).and_then(|rest| beginnings.find(rest)) {
-            let at = from + found.start();
-            let rest = &text.as_bytes()[at..];
-            let forms = beginning(rest).and_then(|beginning| self.forms.get(&beginning));
-            let same =
-                |form: &Form| rest.iter().zip(form.text.as_bytes()).take_while(|(one, other)| one == other).count();
-            let best =
-                forms.into_iter().flatten().map(|form| (same(form), form)).filter(|(same, form)| *same >= form.telling);
-            if let Some((mut many, form)) = best.max_by_key(|(same, _)| *same) {
+    fn find(&self, text: &str, from: usize) -> Option<(usize, usize, &str)> {
+        if self.many == 0 {
+            return None;
+        }
+        let bytes = text.as_bytes();
+        let (first, rest) = bytes.get(from..)?.split_first_chunk::<{ SHORTEST - 1 }>()?;
+        let mut window = first.iter().fold(0, |window, byte| slid(window, *byte));
+        for (at, byte) in (from..).zip(rest) {
+            window = slid(window, *byte);
+            let (place, bit) = self.place(window);
+            if self.bits.get(place).is_some_and(|bits| bits & bit != 0)
+                && let Some((mut many, by)) = self.best(window, &bytes[at..])
+            {
                 while !text.is_char_boundary(at + many) {
                     many -= 1;
                 }
-                return Some((at, many, &form.by));
-            }
-            from = at + 1;
-            while !text.is_char_boundary(from) {
-                from += 1;
+                return Some((at, many, by));
             }
         }
         None
     }
+
+    /// Of the forms that begin so, the one of which most is there.
+    fn best(&self, beginning: u64, rest: &[u8]) -> Option<(usize, &str)> {
+        let same = |form: &Form| rest.iter().zip(form.text.as_bytes()).take_while(|(one, other)| one == other).count();
+        let forms = self.forms.get(&beginning)?.iter().map(|form| (same(form), form));
+        let best = forms.filter(|(same, form)| *same >= form.telling).max_by_key(|(same, _)| *same);
+        best.map(|(many, form)| (many, &*form.by))
+    }
 }
 
-fn beginning(text: &[u8]) -> Option<[u8; SHORTEST]> {
-    text.first_chunk().copied()
+/// The last [`SHORTEST`] bytes, when one more is met.
+const fn slid(window: u64, byte: u8) -> u64 {
+    window >> 8 | (byte as u64) << (8 * (SHORTEST - 1))
+}
+
+fn beginning(text: &[u8]) -> Option<u64> {
+    let first = text.first_chunk::<SHORTEST>()?;
+    Some(first.iter().fold(0, |window, byte| slid(window, *byte)))
 }
 
 /// The secrets that are known.
 #[derive(Default)]
 pub(super) struct Known {
-    by: HashMap<Box<str>, Box<str>>,
-    old: Finder,
-    new: Finder,
+    by: HashMap<Box<str>, Arc<str>>,
+    finder: Finder,
     bytes: usize,
     learnt: u64,
     forgot: u64,
@@ -157,7 +171,8 @@ impl Known {
             *self = Self { learnt: self.learnt, forgot: self.forgot + 1, ..Self::default() };
         }
         self.learnt += 1;
-        self.by.insert(secret.into(), by.into());
+        let by: Arc<str> = by.into();
+        self.by.insert(secret.into(), by.clone());
         let forms = forms(secret, sort);
         self.bytes += secret.len() + forms.iter().map(String::len).sum::<usize>() + 64 * forms.len();
         for text in forms {
@@ -166,31 +181,20 @@ impl Known {
                 Sort::Data => TELLING_DATA.min(text.len()),
                 Sort::Half => text.len(),
             };
-            self.new.add(Form { text: text.into(), telling, by: by.into() });
-        }
-        self.new.secrets += 1;
-        if self.new.secrets >= NEW {
-            self.old.join(&mut self.new);
+            self.finder.add(Form { text: text.into(), telling, by: by.clone() });
         }
     }
 
     /// Whether one of them stands in `text`.
     pub(super) fn is_in(&self, text: &str) -> bool {
-        self.new.find(text, 0).is_some() || self.old.find(text, 0).is_some()
+        self.finder.find(text, 0).is_some()
     }
 
     /// The text without them; `None` if there is none in it.
     pub(super) fn replace(&self, text: &str) -> Option<String> {
         let mut out: Option<String> = None;
         let mut at = 0;
-        loop {
-            let (new, old) = (self.new.find(text, at), self.old.find(text, at));
-            // The one that begins first, and of two the longer.
-            let Some((from, many, by)) =
-                new.into_iter().chain(old).min_by_key(|(from, many, _)| (*from, std::cmp::Reverse(*many)))
-            else {
-                break;
-            };
+        while let Some((from, many, by)) = self.finder.find(text, at) {
             let out = out.get_or_insert_default();
             out.push_str(&text[at..from]);
             out.push_str(by);
@@ -219,6 +223,7 @@ fn forms(secret: &str, sort: Sort) -> Vec<String> {
         also(percent(secret, space, upper));
     }
     if secret.len() >= SHORTEST_ENCODED {
+        also(hex(secret));
         for before in 0..3 {
             let padded = [&b"\0\0"[..before], secret.as_bytes()].concat();
             // The ends differ with what stands next to it.
@@ -230,6 +235,13 @@ fn forms(secret: &str, sort: Sort) -> Vec<String> {
         }
     }
     forms
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len() * 2), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
 }
 
 /// A text as it is written in URLs.

@@ -2,29 +2,42 @@
 
 use std::borrow::Cow;
 
+use weir_openstack::redact::{Field, field, is_plain_inside, is_value, userinfo, values};
+
 use super::encoded::{Inside, document, inside, percent_decoded, percents, words};
 use super::keys::PRIVATE;
 use super::known::Sort;
-use super::names::{Field, field, is_plain_inside, is_plain_value};
 use super::node::Node;
-use super::replace::{Look, passwords};
-use super::{Secrets, fields, is_kubernetes_secret};
+use super::replace::Look;
+use super::said::{CLOUD_CONFIG, Said, inflated};
+use super::user_data::is_stand_in;
+use super::{Secrets, is_kubernetes_secret, is_plain_value};
 
 impl Secrets {
     pub(super) fn learn_json(&mut self, value: &Node<'_>, look: Look, depth: usize) {
         match value {
             Node::Map(members) => {
-                let kubernetes = is_kubernetes_secret(value);
+                let (kubernetes, called) = (is_kubernetes_secret(value), value.pair());
                 for (name, value) in members {
                     match value {
                         Node::Map(data) if kubernetes && matches!(&**name, "data" | "stringData") => {
                             self.learn_data(data, name == "data");
                         }
-                        _ => self.learn_member(name, value, look, depth),
+                        _ => self.learn_member(called.filter(|_| is_value(name)).unwrap_or(name), value, look, depth),
                     }
                 }
             }
-            Node::List(items) => items.iter().for_each(|item| self.learn_json(item, look, depth)),
+            Node::List(items) => {
+                let mut follows = false;
+                for item in items {
+                    let flag = item.is_flag();
+                    match item {
+                        Node::Text(text) if follows && !flag => self.learn_secret(text),
+                        _ => self.learn_json(item, look, depth),
+                    }
+                    follows = flag;
+                }
+            }
             Node::Text(text) => self.learn_text(text, look, depth),
             _ => {}
         }
@@ -62,6 +75,24 @@ impl Secrets {
         }
     }
 
+    /// What a header says that holds credentials.
+    pub fn learn_header(&mut self, name: &str, value: &str) {
+        self.add(value);
+        let cookie = |pair: &str| pair.split_once('=').map(|(_, cookie)| cookie.trim_matches('"').to_owned());
+        match name {
+            "set-cookie" => value.split(';').take(1).filter_map(cookie).for_each(|cookie| self.add(&cookie)),
+            "cookie" => value.split(';').filter_map(cookie).for_each(|cookie| self.add(&cookie)),
+            // Behind the name of a scheme; `Basic` has a name and a password in base64.
+            _ => {
+                let Some((_, said)) = value.split_once(' ') else { return };
+                self.add(said);
+                if let Some((_, password)) = plain_text(said).as_deref().and_then(|pair| pair.split_once(':')) {
+                    self.add(password);
+                }
+            }
+        }
+    }
+
     /// A secret as it stands, in base64 perhaps.
     fn learn_secret(&mut self, text: &str) {
         match inside(text) {
@@ -71,11 +102,21 @@ impl Secrets {
         }
     }
 
-    /// User data may be repeated elsewhere, in an error or a log, as it was given or as it is.
+    /// User data may be repeated elsewhere, in an error or a log, as it was given or as it is; and so may the secrets in it.
     fn learn_user_data(&mut self, text: &str) {
+        if is_stand_in(text) || self.known.get(text.trim()).is_some() {
+            return;
+        }
         self.remember(text, Sort::Data);
         if let Some(plain) = plain_text(text) {
             self.remember(&plain, Sort::Data);
+        }
+        let said = Said::of(text);
+        for keys in &said.keys {
+            self.learn_keys(keys);
+        }
+        for secret in said.secrets() {
+            self.add(secret);
         }
     }
 
@@ -83,7 +124,9 @@ impl Secrets {
         let Some(depth) = depth.checked_sub(1).filter(|_| text.len() >= super::SHORTEST) else { return };
         match look.encoded.then(|| inside(text)).flatten() {
             Some(Inside::Text(inner)) => return self.learn_text(&inner, Look::at(&inner), depth),
-            Some(Inside::Compressed) => return,
+            Some(Inside::Compressed(bytes)) => {
+                return inflated(&bytes).into_iter().for_each(|inner| self.learn_text(&inner, Look::at(&inner), depth));
+            }
             None => {}
         }
         if let Some(document) = document(text) {
@@ -92,8 +135,10 @@ impl Secrets {
         if look.keys && text.contains(PRIVATE) {
             self.learn_keys(text);
         }
-        let named = if look.fields { fields::values(text) } else { vec![] };
-        for value in named.into_iter().chain(passwords(text)) {
+        if text.starts_with(CLOUD_CONFIG) {
+            return self.learn_user_data(text);
+        }
+        for value in values(text).into_iter().chain(userinfo(text)) {
             self.learn_secret(&text[value.clone()]);
             // In a form or a URL it is written otherwise than it is.
             let said = text[value.clone()].replace('+', " ");
@@ -108,7 +153,11 @@ impl Secrets {
             }
         }
         for (_, inner) in if look.encoded { words(text) } else { vec![] } {
-            if let Inside::Text(inner) = inner {
+            let inner = match inner {
+                Inside::Text(inner) => Some(inner),
+                Inside::Compressed(bytes) => inflated(&bytes),
+            };
+            if let Some(inner) = inner {
                 self.learn_text(&inner, Look::at(&inner), depth);
             }
         }

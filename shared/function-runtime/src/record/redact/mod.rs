@@ -4,9 +4,10 @@
 //! header, a Kubernetes Secret, a private key in any text); then [`Secrets::body`], [`Secrets::url`] and [`Secrets::text`] replace
 //! it wherever else it stands: inside other texts, JSON in strings, base64, URLs, and whole documents such as `clouds.yaml`.
 //!
-//! The rooms: `names` knows which names tell of a secret, `known` finds all known secrets in a text at once, `fields` finds values
-//! behind such names in free text, `encoded` looks into base64 and percent signs, `keys` and `user_data` make what stands in for
-//! those, `learn` and `replace` are the two passes, and `seen` spares doing again what was done for the last call.
+//! The rooms: `known` finds all known secrets in a text at once, `encoded` looks into base64 and percent signs, `said` finds the
+//! secrets in user data, `keys` and `user_data` make what stands in for those, `learn` and `replace` are the two passes, and `seen`
+//! spares doing again what was done for the last call. Which names tell of a secret [`weir_openstack::redact`] knows, and it
+//! finds the values behind such names in free text.
 //!
 //! Invariants
 //! - A placeholder is a keyed hash of its secret; the key is random and never leaves the process.
@@ -16,17 +17,18 @@
 //!   nested deeper than anybody nests them.
 //! - What one call has taught is a secret for those that follow.
 //!
-//! Caveat: a secret of fewer than [`SHORTEST`] bytes is replaced where it stands and not searched for elsewhere: it would
-//! tear ordinary words apart.
+//! Caveats
+//! - A secret of fewer than [`SHORTEST`] bytes is replaced where it stands and not searched for elsewhere, nor is one that is an
+//!   [`ORDINARY`] word: it would tear others apart.
+//! - What is secret only for whoever put it there, under a name that says nothing, and of no telling form, cannot be known.
 
 mod encoded;
-mod fields;
 mod keys;
 mod known;
 mod learn;
-mod names;
 mod node;
 mod replace;
+mod said;
 mod seen;
 mod user_data;
 
@@ -36,10 +38,10 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use weir_messages::recording::{Body, PLACEHOLDER};
+use weir_openstack::redact::{Field, field};
 
 pub use known::SHORTEST;
 use known::{Known, Sort};
-use names::{Field, field};
 use node::Node;
 use replace::Look;
 use seen::{Made, Seen};
@@ -48,6 +50,15 @@ use seen::{Made, Seen};
 const DEEPEST: usize = 6;
 /// A longer body is not recorded, in bytes.
 const LONGEST_BODY: usize = 512 * 1024;
+
+/// Words that are not searched for, though somebody may have them for a password.
+const ORDINARY: [&str; 14] = [
+    "default", "disabled", "enabled", "ignore", "optional", "password", "private", "public", "random", "required",
+    "secret", "static", "string", "unknown",
+];
+
+/// Keys of a region's Secret that are no secrets (REG-1), and without which a recording says little.
+const PLAIN_KEYS: [&str; 5] = ["domain-id", "project-id", "user-id", "ca.crt", "insecure-skip-tls-verify"];
 
 /// Why a body is not recorded that is longer than that.
 pub const TOO_LARGE: &str = "too large";
@@ -118,8 +129,11 @@ impl Secrets {
 
     fn remember(&mut self, secret: &str, sort: Sort) {
         let secret = secret.trim();
-        let ordinary = matches!(secret, "password" | "secret" | "default");
-        if secret.len() >= SHORTEST && !ordinary && !is_placeholder(secret) && self.known.get(secret).is_none() {
+        if secret.len() >= SHORTEST
+            && !ORDINARY.contains(&secret)
+            && !is_placeholder(secret)
+            && self.known.get(secret).is_none()
+        {
             let by = self.key.placeholder(secret);
             self.known.add(secret, &by, sort);
         }
@@ -264,6 +278,13 @@ fn mark(about_secrets: bool, value: &mut Node<'_>) {
 fn is_kubernetes_secret(value: &Node<'_>) -> bool {
     let is = |name: &str, text: &str| value.get(name).and_then(Node::as_text) == Some(text);
     is("kind", "Secret") && is("apiVersion", "v1")
+}
+
+/// Whether the value of a key of a Kubernetes Secret that is none by its name is none by its looks either.
+fn is_plain_value(key: &str, value: &str) -> bool {
+    let id =
+        || value.len() <= 64 && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
+    PLAIN_KEYS.contains(&key) && if key == "ca.crt" { !value.contains(keys::PRIVATE) } else { id() }
 }
 
 #[cfg(test)]

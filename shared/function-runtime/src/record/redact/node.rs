@@ -9,6 +9,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Number;
+use weir_openstack::redact::{Field, field, is_name, is_value};
 
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +29,19 @@ impl<'a> Node<'a> {
             Self::Map(members) => members.iter().find(|(key, _)| key == name).map(|(_, value)| value),
             _ => None,
         }
+    }
+
+    /// What the value of `{"name": …, "value": …}` is called, if that tells of a secret.
+    pub(super) fn pair(&self) -> Option<&str> {
+        let Self::Map(members) = self else { return None };
+        members.iter().any(|(name, _)| is_value(name)).then_some(())?;
+        let names = members.iter().filter(|(name, _)| is_name(name)).filter_map(|(_, value)| value.as_text());
+        names.into_iter().find(|name| field(name) != Field::Plain)
+    }
+
+    /// Whether a secret follows in a list of arguments: `["--password", …]`.
+    pub(super) fn is_flag(&self) -> bool {
+        self.as_text().is_some_and(|text| text.starts_with('-') && !text.contains('=') && field(text) == Field::Secret)
     }
 
     pub(super) fn as_text(&self) -> Option<&str> {

@@ -21,6 +21,8 @@ enum Wrap {
     Yaml,
     Basic,
     Url,
+    Hex,
+    Zip,
 }
 
 fn wrapped(text: &str, how: Wrap) -> String {
@@ -33,6 +35,8 @@ fn wrapped(text: &str, how: Wrap) -> String {
         Wrap::Yaml => serde_yaml_ng::to_string(&json!({"apiVersion": "v1", "x": [text]})).unwrap(),
         Wrap::Basic => format!("Basic {}", STANDARD.encode(format!("somebody:{text}"))),
         Wrap::Url => format!("https://host/a?x={}&y=z", percent(text, "%20", false)),
+        Wrap::Hex => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
+        Wrap::Zip => STANDARD.encode(gzip(text)),
     }
 }
 
@@ -45,7 +49,8 @@ fn wraps() -> impl Strategy<Value = Vec<Wrap>> {
         Just(Wrap::Sentence),
         Just(Wrap::Yaml),
         Just(Wrap::Basic),
-        Just(Wrap::Url)
+        Just(Wrap::Url),
+        Just(Wrap::Zip)
     ];
     proptest::collection::vec(one, 0..4)
 }
@@ -64,6 +69,38 @@ enum Plant {
     Kubeconfig,
     Clouds,
     UserData,
+    /// In user data, by a telling name or a program: what stands for `{}` there.
+    Said(&'static str),
+    /// The same, compressed.
+    Zipped(&'static str),
+    /// The same, as a part of several.
+    Part(&'static str),
+    /// A name and a value: what the members are called, and the name.
+    Pair(&'static str, &'static str, &'static str),
+    /// What is called by a name, and its value, in one text.
+    Tag(&'static str),
+    Query(&'static str),
+    Element,
+    Flag,
+}
+
+/// A secret for `{}`.
+fn filled(template: &str, secret: &str) -> String {
+    template.replace("{}", secret)
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    use std::io::Write as _;
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(text.as_bytes()).unwrap();
+    gzip.finish().unwrap()
+}
+
+/// In lines, as MIME has it.
+fn folded(text: &str) -> String {
+    let encoded = STANDARD.encode(text);
+    let lines: Vec<&str> = encoded.as_bytes().chunks(76).map(|line| std::str::from_utf8(line).unwrap()).collect();
+    lines.join("\n")
 }
 
 fn planted(secret: &str, how: Plant) -> Value {
@@ -88,23 +125,74 @@ fn planted(secret: &str, how: Plant) -> Value {
             )
         ),
         Plant::UserData => json!({"user_data": STANDARD.encode(format!("#!/bin/sh\nlogin {secret}\n"))}),
+        Plant::Said(how) => json!({"spec": {"userData": STANDARD.encode(filled(how, secret))}}),
+        Plant::Zipped(how) => json!({"server": {"user_data": STANDARD.encode(gzip(&filled(how, secret)))}}),
+        Plant::Part(how) => json!({"user_data": STANDARD.encode(format!(
+            "Content-Type: multipart/mixed; boundary=\"x\"\n\n--x\nContent-Transfer-Encoding: base64\n\n{}\n--x--\n",
+            folded(&filled(how, secret))
+        ))}),
+        Plant::Pair(name, value, called) => {
+            json!({"tags": [{name: "zone", value: "a"}, {name: called, value: secret}]})
+        }
+        Plant::Tag(how) => json!({"tags": ["zone=a", filled(how, secret)]}),
+        Plant::Query(name) => json!(format!("https://host/a?x=y&{name}={}&z=1", percent(secret, "%20", true))),
+        Plant::Element => json!(format!("<user><name>me</name><adminPass>{secret}</adminPass></user>")),
+        Plant::Flag => json!({"args": ["--name", "me", "--db-password", secret]}),
     }
+}
+
+/// What user data says to whom.
+const SAYINGS: [&str; 9] = [
+    "#cloud-config\npassword: \"{}\"\nhostname: web\n",
+    "#cloud-config\nusers:\n- name: me\n  plain_text_passwd: '{}'\n",
+    "#cloud-config\nwrite_files:\n- path: /etc/x.env\n  content: |\n    A=b\n    DB_PASSWORD=\"{}\"\n",
+    "#cloud-config\nx: [{key: api-token, value: \"{}\"}]\n",
+    "#cloud-config\nruncmd:\n- [login, --password, \"{}\"]\n",
+    "#!/bin/sh\nexport X_TOKEN='{}'\n",
+    "## template: jinja\n#cloud-config\nhostname: {{ v1.name }}\napi_keys: \"{}\"\n",
+    "[database]\npassword = \"{}\"\n",
+    "{\"auth\": {\"client_secret\": \"{}\"}}",
+];
+/// The same, of words without blanks.
+const WORDS: [&str; 4] = [
+    "#cloud-config\nchpasswd:\n  list: |\n    root:{}\n",
+    "#cloud-config\nchpasswd: {list: ['root:{}']}\n",
+    "#!/bin/sh\necho \"root:{}\" | chpasswd\n",
+    "#!/bin/sh\ncurl -u me:{} https://host/\n",
+];
+
+fn of<T: Clone + std::fmt::Debug + 'static>(list: &[T]) -> impl Strategy<Value = T> + use<T> {
+    proptest::sample::select(list.to_vec())
 }
 
 fn plants() -> impl Strategy<Value = Plant> {
     let name = || {
-        prop_oneof![
-            Just("password"),
-            Just("adminPass"),
-            Just("clientSecret"),
-            Just("sshPrivateKey"),
-            Just("X-Auth-Token"),
-            Just("kubeconfig")
-        ]
+        of(&[
+            "password",
+            "adminPass",
+            "clientSecret",
+            "sshPrivateKey",
+            "X-Auth-Token",
+            "kubeconfig",
+            "pwd",
+            "api-keys",
+            "ACCESS_KEY",
+            "db.passwd2",
+            "passphrase",
+            "session_token",
+            ".dockerconfigjson",
+            "tls.key",
+            "X-Amz-Signature",
+            "credentials",
+            "otp",
+            "tokens",
+        ])
     };
+    let inside =
+        || of(&["adminPass", "clientSecret", "sshPrivateKey", "X-Auth-Token", "credentials", "secrets", "password"]);
     prop_oneof![
         name().prop_map(Plant::Field),
-        name().prop_filter("Keystone calls objects so", |name| *name != "password").prop_map(Plant::Inside),
+        inside().prop_map(Plant::Inside),
         name().prop_map(Plant::Listed),
         Just(Plant::Quoted),
         Just(Plant::Form),
@@ -114,7 +202,23 @@ fn plants() -> impl Strategy<Value = Plant> {
         Just(Plant::Kubeconfig),
         Just(Plant::Clouds),
         Just(Plant::UserData),
+        of(&SAYINGS).prop_map(Plant::Said),
+        of(&SAYINGS).prop_map(Plant::Zipped),
+        of(&SAYINGS).prop_map(Plant::Part),
+        of(&WORDS).prop_map(Plant::Said),
+        of(&WORDS).prop_map(Plant::Part),
+        (of(&[("name", "value"), ("key", "value"), ("Key", "Value"), ("header", "values")]), name())
+            .prop_map(|((name, value), called)| Plant::Pair(name, value, called)),
+        of(&["db-password={}", "db_token:{}", "apiKey = {}", "secret: {}"]).prop_map(Plant::Tag),
+        name().prop_map(Plant::Query),
+        Just(Plant::Element),
+        Just(Plant::Flag),
     ]
+}
+
+/// Whether a plant can hold a secret with blanks in it.
+fn takes_blanks(plant: Plant) -> bool {
+    !matches!(plant, Plant::Said(how) | Plant::Part(how) if WORDS.contains(&how))
 }
 
 /// A document with `inner` somewhere in it.
@@ -140,9 +244,21 @@ fn unfolded(text: &str, depth: usize, into: &mut Vec<String>) {
             let word = word.trim_end_matches('=');
             let bytes =
                 base64::engine::general_purpose::STANDARD_NO_PAD.decode(word).or_else(|_| URL_SAFE_NO_PAD.decode(word));
-            if let Some(inner) = bytes.ok().and_then(|bytes| String::from_utf8(bytes).ok()) {
+            let Ok(bytes) = bytes else { continue };
+            let text =
+                if bytes.starts_with(&[0x1f, 0x8b]) { said::inflated(&bytes) } else { String::from_utf8(bytes).ok() };
+            if let Some(inner) = text {
                 unfolded(&inner, depth, into);
             }
+        }
+    }
+    for word in
+        text.split(|c: char| !c.is_ascii_hexdigit()).filter(|word| word.len() >= 20 && word.len().is_multiple_of(2))
+    {
+        let bytes =
+            (0..word.len()).step_by(2).filter_map(|at| u8::from_str_radix(&word[at..at + 2], 16).ok()).collect();
+        if let Ok(inner) = String::from_utf8(bytes) {
+            into.push(inner);
         }
     }
     for (_, said) in encoded::percents(text) {
@@ -172,15 +288,19 @@ proptest! {
         plant in plants(),
         burial in proptest::collection::vec(any::<u8>(), 0..3),
         quote in wraps(),
+        in_hex in any::<bool>(),
         quote_burial in proptest::collection::vec(any::<u8>(), 0..3),
     ) {
-        // A value with blanks ends at the first in a form or a header; there it would be written otherwise.
+        let secret = if takes_blanks(plant) { secret } else { secret.replace(' ', "x") };
         let mut secrets = Secrets::new(Key([1; 32]));
         let (one, other) = (
             buried(planted(&secret, plant), &burial),
-            buried(quote.iter().fold(json!(secret), |text, how| json!(wrapped(text.as_str().unwrap(), *how))), &quote_burial),
+            buried(
+                json!(in_hex.then_some(&Wrap::Hex).into_iter().chain(&quote).fold(secret.clone(), |text, how| wrapped(&text, *how))),
+                &quote_burial,
+            ),
         );
-        // What user data says is not known by its words; only where it stands.
+        // What user data says under no name is not known by its words; only where it stands.
         let only_there = matches!(plant, Plant::UserData);
         let bodies: Vec<Bytes> = [one, other].iter().take(if only_there { 1 } else { 2 }).map(|v| Bytes::from(v.to_string())).collect();
         let learnt: Vec<Learnt<'_>> = bodies.iter().map(|body| secrets.learn("/x", body)).collect();

@@ -5,14 +5,14 @@ use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use weir_openstack::redact::{Field, field, is_plain_inside, is_value, userinfo, values};
 
 use super::encoded::{Document, Inside, document, inside, is_encoded_in, percents, words};
 use super::keys::PRIVATE;
 use super::known::percent;
 use super::learn::plain_text;
-use super::names::{Field, field, hints, is_plain_inside, is_plain_value};
 use super::node::Node;
-use super::{DEEPEST, SHORTEST, Secrets, fields, is_kubernetes_secret, is_placeholder};
+use super::{DEEPEST, SHORTEST, Secrets, is_kubernetes_secret, is_placeholder, is_plain_value};
 
 /// What is worth looking for in the texts of a document, since it is somewhere in it.
 #[derive(Clone, Copy)]
@@ -26,8 +26,6 @@ pub(super) struct Look {
     pub(super) percents: bool,
     /// Base64 that a text may be written in.
     pub(super) encoded: bool,
-    /// A name that tells of a secret.
-    pub(super) fields: bool,
 }
 
 impl Look {
@@ -40,7 +38,6 @@ impl Look {
             keys: odd || text.contains(PRIVATE),
             percents: odd || text.contains('%'),
             encoded: is_encoded_in(text),
-            fields: odd || hints(text),
         }
     }
 }
@@ -65,6 +62,7 @@ impl Secrets {
         match value {
             Node::Map(_) => {
                 let kubernetes = is_kubernetes_secret(value);
+                let called = value.pair().map(str::to_owned);
                 let Node::Map(members) = value else { return };
                 // Bookkeeping of the Kubernetes API, which nothing reads.
                 members.retain(|(name, _)| name != "managedFields");
@@ -73,7 +71,10 @@ impl Secrets {
                         Node::Map(data) if kubernetes && matches!(&**name, "data" | "stringData") => {
                             self.data(data, name == "data");
                         }
-                        _ => self.member(name, value, look, depth),
+                        _ => {
+                            let called = called.as_deref().filter(|_| is_value(name)).unwrap_or(name);
+                            self.member(called, value, look, depth);
+                        }
                     }
                     if look.known
                         && let Some(changed) = self.known.replace(name)
@@ -82,7 +83,17 @@ impl Secrets {
                     }
                 }
             }
-            Node::List(items) => items.iter_mut().for_each(|item| self.json_at(item, look, depth)),
+            Node::List(items) => {
+                let mut follows = false;
+                for item in items {
+                    let flag = item.is_flag();
+                    match item {
+                        Node::Text(text) if follows && !flag => *text = self.secret(text).into(),
+                        _ => self.json_at(item, look, depth),
+                    }
+                    follows = flag;
+                }
+            }
             Node::Text(text) => {
                 if let Some(changed) = self.text_at(text, look, depth) {
                     *text = changed.into();
@@ -157,7 +168,7 @@ impl Secrets {
                     return Some(STANDARD.encode(changed));
                 }
             }
-            Some(Inside::Compressed) => return Some(STANDARD.encode(self.key.placeholder(text))),
+            Some(Inside::Compressed(_)) => return Some(STANDARD.encode(self.key.placeholder(text))),
             None => {}
         }
         if let Some(Document { mut value, yaml }) = document(text) {
@@ -196,7 +207,7 @@ impl Secrets {
             change(&mut out, |text| {
                 let changed = |inside: &Inside, at: &Range<usize>| match inside {
                     Inside::Text(inner) => self.inner_text(inner, depth),
-                    Inside::Compressed => Some(self.key.placeholder(&text[at.clone()])),
+                    Inside::Compressed(_) => Some(self.key.placeholder(&text[at.clone()])),
                 };
                 let words = words(text);
                 replaced(
@@ -205,16 +216,10 @@ impl Secrets {
                 )
             });
         }
-        change(&mut out, |text| {
-            replaced(text, passwords(text).into_iter().map(|at| (at.clone(), self.secret(&text[at]))))
-        });
-        if look.fields {
+        let stands_in = |value: &str| (!is_placeholder(value)).then(|| self.secret(value));
+        for find in [userinfo, values] {
             change(&mut out, |text| {
-                let stands_in = |value: &str| (!is_placeholder(value)).then(|| self.secret(value));
-                replaced(
-                    text,
-                    fields::values(text).into_iter().filter_map(|at| Some((at.clone(), stands_in(&text[at])?))),
-                )
+                replaced(text, find(text).into_iter().filter_map(|at| Some((at.clone(), stands_in(&text[at])?))))
             });
         }
         match out {
@@ -240,29 +245,4 @@ fn replaced(text: &str, places: impl Iterator<Item = (Range<usize>, String)>) ->
         from = place.end;
     }
     (from > 0).then(|| out + &text[from..])
-}
-
-/// Where passwords stand before hosts, as in `https://me:password@host/`; a name alone may be a token.
-pub(super) fn passwords(text: &str) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
-    let mut from = 0;
-    // Cheap: most texts have none.
-    if !text.contains('@') {
-        return found;
-    }
-    while let Some(at) = text[from..].find("://") {
-        let host = from + at + "://".len();
-        let end = text[host..]
-            .find(|c: char| c.is_whitespace() || "/?#\"'<>\\".contains(c))
-            .map_or(text.len(), |at| host + at);
-        from = host;
-        if let Some(at) = text[host..end].rfind('@').map(|at| host + at) {
-            let password = text[host..at].find(':').map_or(host, |colon| host + colon + 1);
-            if password < at && !is_placeholder(&text[password..at]) {
-                found.push(password..at);
-            }
-            from = at;
-        }
-    }
-    found
 }

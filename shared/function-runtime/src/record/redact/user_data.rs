@@ -27,12 +27,12 @@ impl Secrets {
         let bytes = STANDARD.decode(text.trim()).ok();
         let plain = bytes.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
         let stands_in = match (plain, &bytes) {
+            (None, Some(bytes)) if is_ours(bytes) => return text.to_owned(),
             (None, Some(bytes)) if bytes.starts_with(&[0x1f, 0x8b]) => {
                 let mut gzip = vec![0x1f, 0x8b];
                 gzip.extend(self.key.placeholder(text).into_bytes());
                 return STANDARD.encode(gzip);
             }
-            (None, Some(bytes)) if is_ours(bytes) => return text.to_owned(),
             (None, _) => return STANDARD.encode(self.key.placeholder(text)),
             (Some(plain), _) if is_ours(plain.as_bytes()) => return text.to_owned(),
             (Some(plain), _) => self.user_text(plain),
@@ -68,6 +68,11 @@ fn is_ours(bytes: &[u8]) -> bool {
     text == placeholder
         || text == multipart(&placeholder)
         || BEGINNINGS.iter().any(|beginning| text == format!("{beginning}\n# {placeholder}\n"))
+}
+
+/// Whether user data, as it is given, is what stands in for some.
+pub(super) fn is_stand_in(text: &str) -> bool {
+    STANDARD.decode(text.trim()).is_ok_and(|bytes| is_ours(&bytes))
 }
 
 fn multipart(placeholder: &str) -> String {

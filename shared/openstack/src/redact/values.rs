@@ -1,4 +1,5 @@
-//! Values in free text that are secrets by the name before them: `'password': 'x'`, `token=x`, `X-Auth-Token: x`, and a line of YAML.
+//! Values in free text that are secrets by the name before them: `'password': 'x'`, `token=x`, `X-Auth-Token: x`, a line of YAML, an
+//! element of XML; and passwords in URLs.
 //!
 //! Error messages like to quote the request that they refuse, and user data is full of such lines. Nobody can say for sure where
 //! such a value ends; rather too much is taken than too little.
@@ -7,20 +8,26 @@ use std::ops::Range;
 
 use super::names::{Field, field};
 
+/// A shorter word in the middle of a sentence is not taken for a value, in bytes.
+const SHORTEST: usize = 6;
+
 /// The places of the values, in order, none of them empty.
-pub(super) fn values(text: &str) -> Vec<Range<usize>> {
+pub fn values(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut next = 0;
-    while let Some(at) = text[next..].find([':', '=']).map(|at| next + at) {
+    let is_sign = |byte: &u8| matches!(byte, b':' | b'=' | b'>');
+    while let Some(at) = text.as_bytes()[next..].iter().position(is_sign).map(|at| next + at) {
         next = at + 1;
-        let before = text[..at].trim_end_matches([' ', '"', '\'', '\\', '`']);
+        let before = text[..at].trim_end_matches([' ', '"', '\'', '\\', '`', ']']);
         let name_at = before
             .rfind(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.')))
             .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
         if field(&before[name_at..]) == Field::Plain {
             continue;
         }
-        if let Some(value) = value(text, name_at, at)
+        let value =
+            if text.as_bytes()[at] == b'>' { element(text, &before[..name_at], at) } else { value(text, name_at, at) };
+        if let Some(value) = value
             && !matches!(&text[value.clone()], "" | "null" | "None" | "true" | "false" | "True" | "False")
         {
             next = value.end;
@@ -30,8 +37,16 @@ pub(super) fn values(text: &str) -> Vec<Range<usize>> {
     found
 }
 
+/// What stands in an element of XML, behind its first tag, which ends at `at`.
+fn element(text: &str, before: &str, at: usize) -> Option<Range<usize>> {
+    let rest = &text[at + 1..];
+    before.ends_with('<').then(|| at + 1..at + 1 + rest.find('<').unwrap_or(rest.len()))
+}
+
 /// The value behind the colon or equals sign at `at`, of a name that begins at `name_at`.
 fn value(text: &str, name_at: usize, at: usize) -> Option<Range<usize>> {
+    // Of Ruby's `=>` and Go's `:=` both are signs.
+    let at = if matches!(text.as_bytes().get(at + 1), Some(b'>' | b'=')) { at + 1 } else { at };
     let rest = &text[at + 1..];
     let blank = |c: char| c == ' ' || c == '\t';
     let mut from = at + 1 + (rest.len() - rest.trim_start_matches(blank).len());
@@ -51,8 +66,10 @@ fn value(text: &str, name_at: usize, at: usize) -> Option<Range<usize>> {
         let end = rest.find(|c: char| c.is_whitespace() || "&;,\"'<>)}]\\".contains(c)).unwrap_or(rest.len());
         from..from + end
     };
-    if text.as_bytes()[at] == b'=' {
-        return Some(word());
+    if matches!(text.as_bytes()[at], b'=' | b'>') {
+        // A tag: nothing but a name and its value, which may have blanks in it.
+        let is_all = name_at == 0 && !rest.contains(['&', ';', ',', '\n', '"', '\'']);
+        return Some(if is_all { from..text.len() } else { word() });
     }
     if rest.starts_with(['{', '[']) {
         // What is in there has names of its own.
@@ -64,7 +81,7 @@ fn value(text: &str, name_at: usize, at: usize) -> Option<Range<usize>> {
         // In the middle of a sentence: a word, if it is none of a language.
         let word = word();
         let odd = text[word.clone()].bytes().any(|b| !b.is_ascii_alphabetic() && b != b'.');
-        return (odd && word.len() >= super::known::SHORTEST).then_some(word);
+        return (odd && word.len() >= SHORTEST).then_some(word);
     }
     let line_end = rest.find('\n').map_or(text.len(), |end| from + end);
     let line = text[from..line_end].trim_end();
@@ -107,6 +124,31 @@ fn block_end(text: &str, line_end: usize, indent: usize) -> usize {
     end
 }
 
+/// Where passwords stand before hosts, as in `https://me:password@host/`; a name alone may be a token.
+pub fn userinfo(text: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    // Cheap: most texts have none.
+    if !text.contains('@') {
+        return found;
+    }
+    while let Some(at) = text[from..].find("://") {
+        let host = from + at + "://".len();
+        let end = text[host..]
+            .find(|c: char| c.is_whitespace() || "/?#\"'<>\\".contains(c))
+            .map_or(text.len(), |at| host + at);
+        from = host;
+        if let Some(at) = text[host..end].rfind('@').map(|at| host + at) {
+            let password = text[host..at].find(':').map_or(host, |colon| host + colon + 1);
+            if password < at {
+                found.push(password..at);
+            }
+            from = at;
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,7 +161,7 @@ mod tests {
         out
     }
 
-    /// Proves: R-2
+    /// Proves: OSC-13, R-2
     #[test]
     fn values_end_where_their_quotes_lines_or_words_do() {
         for (text, expected) in [
@@ -141,8 +183,31 @@ mod tests {
             ("token: {id: x}", "token: {id: x}"),
             ("password:", "password:"),
             ("é'password'=é", "é'password'=*"),
+            ("db_password=correct horse", "db_password=*"),
+            ("db-password:correct horse", "db-password:*"),
+            ("export A_TOKEN=abc B=c", "export A_TOKEN=* B=c"),
+            ("user[password]=abc&user[name]=x", "user[password]=*&user[name]=x"),
+            ("{'password' => 'abc', 'x' => 'y'}", "{'password' => '*', 'x' => 'y'}"),
+            ("password := \"abc\"", "password := \"*\""),
+            ("<a><password>abc</password><name>x</name></a>", "<a><password>*</password><name>x</name></a>"),
+            ("a password> abc", "a password> abc"),
+            ("https://h/x?temp_url_sig=abc&temp_url_expires=12", "https://h/x?temp_url_sig=*&temp_url_expires=12"),
+            ("key_name=abc public_key: def", "key_name=abc public_key: def"),
         ] {
             assert_eq!(without(text), expected, "{text}");
+        }
+    }
+    /// Proves: OSC-13, R-2
+    #[test]
+    fn passwords_before_hosts_are_found() {
+        for (text, password) in [
+            ("nats://me:a@b:c@host:4222/x", Some("a@b:c")),
+            ("https://token@host", Some("token")),
+            ("https://host/me@x", None),
+            ("me@host ://", None),
+        ] {
+            let found: Vec<&str> = userinfo(text).into_iter().map(|at| &text[at]).collect();
+            assert_eq!(found, Vec::from_iter(password), "{text}");
         }
     }
 }

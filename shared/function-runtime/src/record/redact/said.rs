@@ -1,0 +1,363 @@
+//! The secrets in user data, whatever it is: a cloud-config, a script, a file of variables, parts of MIME; in base64, compressed,
+//! and all of these inside each other.
+//!
+//! Intention: user data goes from a recording as a whole, wherever it stands. What it says may also stand alone elsewhere: in a tag,
+//! in the metadata of a server, in what a cloud says of a failure. So its secrets are learnt one by one: what stands behind a telling
+//! name, what is said to programs that set passwords, private keys, and words that look as if they were made at random.
+//!
+//! Invariants: nothing is taken out of what it finds here, so it may take too much for a secret rather than too little; but no ID of
+//! anything, since a recording without those says nothing and cannot run again. Bounded, in number and in bytes.
+
+use std::io::Read;
+
+use flate2::read::MultiGzDecoder;
+use weir_openstack::redact::{Field, field, is_plain_inside, is_value, userinfo, values};
+
+use super::SHORTEST;
+use super::encoded::{Inside, inside, percent_decoded, words};
+use super::keys::PRIVATE;
+use super::node::Node;
+
+/// How a text begins that is user data, wherever it stands.
+pub(super) const CLOUD_CONFIG: &str = "#cloud-config";
+
+/// So many secrets of each sort are learnt of one text.
+const MOST: usize = 64;
+/// A longer value is not one, in bytes.
+const LONGEST: usize = 8 << 10;
+/// So much is read at most, what is inside included, in bytes.
+const MOST_READ: usize = 512 << 10;
+/// So much of what is compressed.
+const MOST_INFLATED: u64 = 128 << 10;
+/// How deep texts inside texts are looked into.
+const DEEPEST: usize = 6;
+/// So many lines at most are said to a program that sets passwords.
+const MOST_PASSWORDS: usize = 64;
+/// A shorter word is not taken for one that was made at random, nor one without a part of so many letters and digits.
+const RANDOM: (usize, usize) = (20, 16);
+/// The first line of a text in base64 that is broken into lines has so many letters at least.
+const LINE: usize = 40;
+
+/// What user data says that is secret.
+#[derive(Default)]
+pub(super) struct Said {
+    /// Texts that hold private keys.
+    pub(super) keys: Vec<String>,
+    named: Vec<String>,
+    random: Vec<String>,
+    read: usize,
+}
+
+impl Said {
+    /// What `text` says, which is user data as it is given.
+    pub(super) fn of(text: &str) -> Self {
+        let mut said = Self::default();
+        said.text(text, DEEPEST);
+        said
+    }
+
+    /// All but private keys.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
+        self.named.iter().chain(&self.random).map(String::as_str)
+    }
+
+    fn text(&mut self, text: &str, depth: usize) {
+        let Some(depth) = depth.checked_sub(1).filter(|_| self.read + text.len() <= MOST_READ) else { return };
+        self.read += text.len();
+        if let Some(inner) = inside(text) {
+            return self.inside(inner, depth);
+        }
+        if text.contains(PRIVATE) && self.keys.len() < MOST {
+            self.keys.push(text.to_owned());
+        }
+        if text.contains(':')
+            && let Ok(node) = serde_yaml_ng::from_str::<Node<'_>>(text)
+        {
+            self.node(&node, depth);
+        }
+        for value in values(text).into_iter().chain(userinfo(text)) {
+            let value = &text[value];
+            self.named(value);
+            if let Some(said) = percent_decoded(value) {
+                self.named(&said);
+            }
+        }
+        self.arguments(text);
+        self.passwords(text);
+        for (_, inner) in words(text) {
+            self.inside(inner, depth);
+        }
+        for block in blocks(text) {
+            if let Some(inner) = inside(&block) {
+                self.inside(inner, depth);
+            }
+        }
+        let is_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '=');
+        for word in text.split(|c| !is_of_word(c)).map(|word| word.trim_matches('=')).filter(|word| is_random(word)) {
+            // Of `name=value` the value.
+            add(&mut self.random, word.rsplit('=').next().unwrap_or(word));
+        }
+    }
+
+    fn inside(&mut self, inner: Inside, depth: usize) {
+        match inner {
+            Inside::Text(text) => self.text(&text, depth),
+            Inside::Compressed(bytes) => {
+                if let Some(text) = inflated(&bytes) {
+                    self.text(&text, depth);
+                }
+            }
+        }
+    }
+
+    /// What a document says; the texts of it that are more than a word, as texts.
+    fn node(&mut self, node: &Node<'_>, depth: usize) {
+        match node {
+            Node::Map(members) => {
+                let called = node.pair();
+                for (name, value) in members {
+                    self.member(called.filter(|_| is_value(name)).unwrap_or(name), value, depth);
+                }
+            }
+            Node::List(items) => {
+                let mut follows = false;
+                for item in items {
+                    match item {
+                        Node::Text(text) if follows => self.named(text),
+                        _ => self.node(item, depth),
+                    }
+                    follows = item.is_flag();
+                }
+            }
+            Node::Text(text) if text.contains('\n') || inside(text).is_some() => self.text(text, depth),
+            _ => {}
+        }
+    }
+
+    fn member(&mut self, name: &str, value: &Node<'_>, depth: usize) {
+        match value {
+            value if field(name) == Field::Plain => self.node(value, depth),
+            Node::Text(text) => {
+                self.named(text);
+                self.node(value, depth);
+            }
+            Node::Number(number) => self.named(&number.to_string()),
+            Node::List(items) => items.iter().for_each(|item| self.member(name, item, depth)),
+            Node::Map(members) => {
+                for (member, value) in members {
+                    let its_own = is_plain_inside(name, member) || field(member) != Field::Plain;
+                    self.member(if its_own { member } else { name }, value, depth);
+                }
+            }
+            Node::Null | Node::Bool(_) => {}
+        }
+    }
+
+    /// Behind a telling name, or the name of a flag: `--password x`, `password x`, `-u me:x`.
+    fn arguments(&mut self, text: &str) {
+        let mut before = "";
+        for word in text.split_whitespace() {
+            let word = word.trim_matches(['"', '\'', ',', ';', '[', ']']);
+            let flag = before.starts_with('-');
+            if matches!(before, "-u" | "--user") {
+                if let Some((_, password)) = word.split_once(':') {
+                    self.named(password);
+                }
+            } else if !word.starts_with('-')
+                && (flag || word.bytes().any(|b| !b.is_ascii_lowercase()))
+                && !before.contains(['=', ':'])
+                && field(before) == Field::Secret
+            {
+                self.named(word);
+            }
+            before = word;
+        }
+    }
+
+    /// What is said to `chpasswd`, as a program or as a part of a cloud-config: `name:password`, in its line and in those that follow.
+    fn passwords(&mut self, text: &str) {
+        let mut left = 0;
+        for line in text.lines() {
+            if line.contains("chpasswd") {
+                left = MOST_PASSWORDS;
+            }
+            if left == 0 {
+                continue;
+            }
+            left -= 1;
+            for word in line.split(|c: char| c.is_whitespace() || "\"'{}[],|".contains(c)) {
+                let name = |name: &str| {
+                    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-$".contains(&b))
+                };
+                if let Some((_, password)) = word.split_once(':').filter(|(user, _)| name(user)) {
+                    self.named(password);
+                }
+            }
+        }
+    }
+
+    fn named(&mut self, value: &str) {
+        let value = value.trim().trim_matches(['"', '\'']);
+        add(&mut self.named, value);
+        if let Some((value, _)) = value.split_once(" #") {
+            add(&mut self.named, value.trim());
+        }
+        if value.contains('\n') {
+            value.lines().for_each(|line| add(&mut self.named, line.trim()));
+        }
+    }
+}
+
+fn add(to: &mut Vec<String>, secret: &str) {
+    if (SHORTEST..=LONGEST).contains(&secret.len()) && to.len() < MOST && !to.iter().any(|other| other == secret) {
+        to.push(secret.to_owned());
+    }
+}
+
+/// What compressed data says, as far as it is read.
+pub(super) fn inflated(bytes: &[u8]) -> Option<String> {
+    let mut out = Vec::new();
+    // What was read before it broke off is worth having.
+    let _ = MultiGzDecoder::new(bytes).take(MOST_INFLATED).read_to_end(&mut out);
+    (!out.is_empty()).then(|| String::from_utf8_lossy(&out).into_owned())
+}
+
+/// Base64 that is broken into lines, in one.
+fn blocks(text: &str) -> Vec<String> {
+    // What begins with two hyphens stands between parts of MIME.
+    let is_base64 = |line: &str| {
+        !line.starts_with("--") && line.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=-_".contains(&b))
+    };
+    let (mut found, mut block) = (Vec::new(), String::new());
+    for line in text.lines().map(str::trim).chain([""]) {
+        if !line.is_empty() && is_base64(line) && (line.len() >= LINE || !block.is_empty()) {
+            block.push_str(line);
+        } else if !block.is_empty() {
+            found.push(std::mem::take(&mut block));
+        }
+    }
+    found
+}
+
+/// Whether a word looks as if it was made at random, and is no ID.
+fn is_random(word: &str) -> bool {
+    if word.len() < RANDOM.0 || word.len() > LONGEST {
+        return false;
+    }
+    let is_id = |part: &str| part.len() == 32 && part.bytes().all(|b| b.is_ascii_hexdigit());
+    let random = |part: &str| part.len() >= RANDOM.1 && !is_id(part) && is_mixed(part.as_bytes());
+    // An ID has five parts.
+    let holds_id = || {
+        let places = 0..=word.len().saturating_sub(36);
+        places.filter_map(|at| word.get(at..at + 36)).any(|part| uuid::Uuid::try_parse(part).is_ok())
+    };
+    word.split(['-', '_', '+', '=']).any(random) && !holds_id()
+}
+
+/// Whether small letters, capitals and digits take turns oftener than they do in names.
+fn is_mixed(part: &[u8]) -> bool {
+    let class = |b: &u8| (b.is_ascii_digit(), b.is_ascii_uppercase());
+    let turns = part.windows(2).filter(|pair| class(&pair[0]) != class(&pair[1])).count();
+    part.iter().filter(|b| b.is_ascii_digit()).count() >= 2 && turns * 6 >= part.len()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::io::Write as _;
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
+    use super::*;
+
+    fn gzip(text: &str) -> Vec<u8> {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(text.as_bytes()).unwrap();
+        gzip.finish().unwrap()
+    }
+
+    fn says(text: &str, secret: &str) -> bool {
+        Said::of(text).secrets().any(|said| said == secret)
+    }
+
+    /// Proves: R-2
+    #[test]
+    fn the_secrets_of_user_data_are_found_in_every_form_of_it() {
+        for (text, secret) in [
+            ("#cloud-config\npassword: hunter2it\n", "hunter2it"),
+            ("#cloud-config\npassword: hunter2it # as agreed\n", "hunter2it"),
+            ("#cloud-config\npassword: \"hunter2 it\"\n", "hunter2 it"),
+            (
+                "#cloud-config\nchpasswd:\n  expire: false\n  list: |\n    root:hunter2it\n    me:staple-42\n",
+                "staple-42",
+            ),
+            ("#cloud-config\nchpasswd:\n  list:\n    - root:hunter2it\n", "hunter2it"),
+            ("#cloud-config\nchpasswd: {list: 'root:staple-42'}\n", "staple-42"),
+            ("#cloud-config\nchpasswd:\n  users:\n    - {name: root, password: hunter2it, type: text}\n", "hunter2it"),
+            ("#cloud-config\nusers:\n  - name: me\n    hashed_passwd: $6$rounds$abcdef\n", "$6$rounds$abcdef"),
+            ("#cloud-config\nruncmd:\n  - [mysql, --password, hunter2it]\n", "hunter2it"),
+            ("#cloud-config\nruncmd:\n  - curl -u me:hunter2it https://h/\n", "hunter2it"),
+            ("#cloud-config\nwrite_files:\n  - content: |\n      DB_PASSWORD=hunter2it\n      X=1\n", "hunter2it"),
+            ("#cloud-config\nwrite_files:\n  - content: \"{\\\"api_key\\\": \\\"hunter2it\\\"}\"\n", "hunter2it"),
+            ("#cloud-config\nx:\n  - {name: db-token, value: hunter2it}\n", "hunter2it"),
+            ("#!/bin/bash\nexport X_TOKEN=hunter2it\n", "hunter2it"),
+            ("#!/bin/bash\nexport X_TOKEN='hunter2 it'; echo\n", "hunter2 it"),
+            ("#!/bin/bash\necho 'root:hunter2it' | chpasswd\n", "hunter2it"),
+            ("#!/bin/bash\nchpasswd <<EOF\nroot:hunter2it\nEOF\n", "hunter2it"),
+            ("#!/bin/bash\nhelm install --set x=y --api-key hunter2it\n", "hunter2it"),
+            ("#!/bin/bash\njoin --discovery K10f3a9Bc77Qz18LmN0pR\n", "K10f3a9Bc77Qz18LmN0pR"),
+            ("machine h login me password hunter2it\n", "hunter2it"),
+            ("DATABASE_URL=postgres://me:hunter2it@db/x\n", "hunter2it"),
+            ("<config><dbPassword>hunter2it</dbPassword></config>", "hunter2it"),
+            ("[db]\npassword = hunter2it\n", "hunter2it"),
+        ] {
+            assert!(says(text, secret), "{secret} of {text}: {:?}", Said::of(text).secrets().collect::<Vec<_>>());
+            let encoded = STANDARD.encode(text);
+            let folded: Vec<&str> =
+                encoded.as_bytes().chunks(76).map(|line| std::str::from_utf8(line).unwrap()).collect();
+            let zipped = STANDARD.encode(gzip(text));
+            let part = |text: &str| {
+                format!(
+                    "Content-Type: multipart/mixed; boundary=\"x\"\n\n--x\nContent-Transfer-Encoding: base64\n\n{text}\n--x--\n"
+                )
+            };
+            for whole in [
+                encoded.clone(),
+                folded.join("\n"),
+                zipped.clone(),
+                STANDARD.encode(part(&folded.join("\n"))),
+                part(&zipped),
+                format!("#cloud-config\nwrite_files:\n- encoding: gz+b64\n  content: {zipped}\n"),
+                format!(
+                    "#cloud-config\nwrite_files:\n- encoding: b64\n  content: !!binary |\n    {}\n",
+                    folded.join("\n    ")
+                ),
+                STANDARD.encode(STANDARD.encode(text)),
+            ] {
+                assert!(says(&whole, secret), "{secret} of {text} as {whole}");
+            }
+        }
+    }
+
+    /// Proves: R-2, R-3
+    #[test]
+    fn what_is_no_secret_of_user_data_stays_readable() {
+        let text = "#cloud-config\nhostname: web-server-17.eu-west-2.example.com\nlocale: en_GB.UTF-8\nssh_pwauth: true\n\
+            packages: [nginx, linux-image-6.8.0-31-generic, python3-openstackclient]\n# b0000000-0000-4000-8000-00000000000a\n\
+            write_files:\n- path: /etc/app.env\n  content: |\n    PROJECT=0f3a1c2d4b5e69788796a5b4c3d2e1f0\n    \
+            SERVER_ID=server-b0000000-0000-4000-8000-00000000000a\n    DB_HOST=10.0.0.9\n    IMAGE=ubuntu-22.04-server-cloudimg-amd64\n    \
+            KEY_NAME=identity-key\nruncmd:\n- apt-get install -y --no-install-recommends nginx\n- mkdir -p /srv/www\n";
+        assert_eq!(Said::of(text).secrets().collect::<Vec<_>>(), Vec::<&str>::new());
+    }
+
+    /// Proves: R-2
+    #[test]
+    fn however_much_is_in_it_no_more_is_learnt_than_can_be_kept() {
+        let many: String = (0..5000).map(|n| format!("A_TOKEN=hunter{n:05}\nx {n:05}f3a9Bc77Qz18LmN0pR\n")).collect();
+        assert_eq!(Said::of(&many).secrets().count(), 2 * MOST);
+        let bomb = STANDARD.encode(gzip(&"password: hunter2it\n".repeat(1 << 17)));
+        let said = Said::of(&bomb);
+        assert!(said.read <= MOST_READ && said.secrets().any(|secret| secret == "hunter2it"), "{}", said.read);
+    }
+}
