@@ -5,9 +5,24 @@ use crate::emulator::Answer;
 use crate::room::{Room, TIMEOUT, eventually};
 use crate::sqs::{self, Message};
 use nix::sys::signal::Signal;
+use serde_json::json;
 use std::time::{Duration, Instant};
-use weir_api::Kind;
+use weir_api::{Kind, ObjectRef};
+use weir_harness::World;
+use weir_harness::cluster::KINDS;
 use weir_harness::process::Process;
+
+/// Proves: L-1
+#[tokio::test(flavor = "multi_thread")]
+async fn every_function_serves_lambda_when_lambda_starts_it() {
+    let room = Room::new().await;
+    for kind in KINDS.into_iter().chain([Kind::ServerMonitor]) {
+        let lambda = room.started(kind).await;
+        let nobody = ObjectRef::new(kind, World::NAMESPACE, "nobody");
+        let gone = Answer::Response(json!({"object": nobody.to_string(), "outcome": "gone"}));
+        assert_eq!(lambda.invoke(structured(&nobody)).await, gone, "{kind}\n{}", lambda.process.log());
+    }
+}
 
 /// Proves: L-1
 #[tokio::test(flavor = "multi_thread")]

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use weir_api::{Kind, ObjectRef};
 use weir_function_runtime::lease::{self, Acquired};
+use weir_harness::World;
 use weir_harness::process::{Process, built};
 use weir_harness::world::{links, object};
-use weir_harness::World;
 use weir_openstack_sim::{Action, Fault};
 
 fn region() -> ObjectRef {

@@ -24,7 +24,7 @@ use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 /// How many objects are asked for at a time.
@@ -179,7 +179,7 @@ impl<K: Clone + Debug + DeserializeOwned + Send + 'static> Watch<K> {
         let mut heard = Instant::now();
         loop {
             let next = tokio::select! {
-                next = timeout(patience, stream.next()) => next,
+                next = timeout_at(heard + patience, stream.next()) => next,
                 () = &mut settled, if !is_settled => {
                     is_settled = true;
                     self.well();

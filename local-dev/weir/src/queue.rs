@@ -4,30 +4,43 @@
 //! A table for people, `--json` for programs.
 //!
 //! Invariants
-//! - Only `redrive` changes anything, and it asks first.
+//! - Only `redrive` and `drop` change anything, and they ask first.
 //! - What stands in messages came from others: it is made harmless before it reaches a terminal.
-//! - Without `--nats` and WEIR_NATS_URL it is the running stack's queue that is looked into, with the stack's credentials.
+//! - Which NATS it is: `--nats`, else WEIR_NATS_URL, else that of the stack which runs, with the stack's credentials. That the
+//!   variable leads somewhere else is said on standard error: it may have been set for something else, long ago.
 
-mod redrive;
+mod letters;
 mod views;
 
 use crate::checkout::Checkout;
 use crate::record::Record;
+use crate::trace::find;
 use crate::{Exit, complain, nats};
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use std::ffi::OsString;
-use weir_function_runtime::queue::inspect::Selector;
+use weir_api::Kind;
+use weir_function_runtime::queue::inspect::{Listing, Selector};
 use weir_function_runtime::queue::{self, Error, Queue};
 use weir_function_runtime::settings::Settings;
 use weir_messages::Lane;
+
+const COLUMNS: &str = "\
+WAITING      messages that no worker has been given yet
+IN FLIGHT    messages that a worker has been given and has not acknowledged; one whose object changed again\n\
+             \x20            meanwhile is WAITING once more, though its call goes on
+WORKING      objects of the kind that are being worked on, on Lambda too: the leases that are held, for both\n\
+             \x20            lanes in one number
+OLDEST       the age of the oldest message that is still there, in flight or not
+REDELIVERED  messages in flight that were given out before: a worker died, or somebody else held the object
+CONSUMER     what gives them out; a kind's first worker makes it";
 
 /// What to look at.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
     view: View,
-    /// Another NATS than that of the running stack; credentials come from the WEIR_NATS_… variables
+    /// Another NATS than that of the running stack, or than WEIR_NATS_URL has; credentials come from the WEIR_NATS_… variables
     #[arg(long, global = true, value_name = "URL")]
     nats: Option<String>,
     /// For programs
@@ -38,6 +51,7 @@ pub struct Args {
 #[derive(Clone, Debug, Subcommand)]
 enum View {
     /// What waits and what is in hand, by kind and lane, and who takes it
+    #[command(after_help = COLUMNS)]
     Ls,
     /// The messages that wait or are in hand, oldest first; or one message, as it is
     Peek(Peek),
@@ -48,12 +62,14 @@ enum View {
     /// Messages that could not be understood, and why
     Dead(Which),
     /// Send dead letters again: those that are numbered, those of a kind, or all
-    Redrive(redrive::Args),
+    Redrive(letters::Redrive),
+    /// Remove dead letters for good: those that are numbered, those of a kind, or all
+    Drop(letters::Chosen),
 }
 
 #[derive(Clone, Debug, clap::Args)]
 struct Which {
-    /// Only these: KIND, KIND/NAMESPACE or KIND/NAMESPACE/NAME
+    /// Only these: KIND, KIND/NAMESPACE or KIND/NAMESPACE/NAME, where the name may be what people call it
     #[arg(value_name = "OBJECTS")]
     selector: Option<Selector>,
     /// How many to show
@@ -69,7 +85,7 @@ struct Peek {
     #[arg(long, value_name = "LANE")]
     lane: Option<Lane>,
     /// Show one message, a timer perhaps, with its headers and its payload
-    #[arg(short, long, value_name = "NUMBER", conflicts_with_all = ["selector", "lane"])]
+    #[arg(short, long, value_name = "NUMBER", conflicts_with_all = ["selector", "lane"], value_parser = clap::value_parser!(u64).range(1..))]
     message: Option<u64>,
     /// The number is that of a dead letter
     #[arg(long, requires = "message")]
@@ -89,7 +105,7 @@ impl Which {
 /// Shows a view, or sends dead letters again.
 pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
     let Some(queue) = open(checkout, args.nats.as_deref()).await? else { return Ok(Exit::NotThere) };
-    let shown = show(&queue, &args).await;
+    let shown = show(checkout, &queue, &args).await;
     queue.close().await;
     shown.map_err(|error| match error.downcast_ref::<Error>() {
         Some(Error::NoStream(stream)) => {
@@ -99,8 +115,10 @@ pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
     })
 }
 
-async fn show(queue: &Queue, args: &Args) -> anyhow::Result<Exit> {
+async fn show(checkout: &Checkout, queue: &Queue, args: &Args) -> anyhow::Result<Exit> {
     let json = args.json;
+    let ours = find::is_ours(args.nats.as_deref());
+    let meant = |selector: Selector| Meant { checkout, ours, selector };
     match &args.view {
         View::Ls => views::ls(&queue.overview().await?, json),
         View::Peek(Peek { message: Some(number), dead, .. }) => {
@@ -110,18 +128,67 @@ async fn show(queue: &Queue, args: &Args) -> anyhow::Result<Exit> {
             views::raw(&found, json);
         }
         View::Peek(Peek { which, lane, .. }) => {
-            let selector = Selector { lane: *lane, ..which.selector() };
-            views::work(&queue.work(&selector, which.limit()).await?, json);
+            let meant = meant(Selector { lane: *lane, ..which.selector() });
+            views::work(&meant.list(async |selector| queue.work(selector, which.limit()).await).await?, json);
         }
-        View::Timers(which) => views::timers(&queue.timers(&which.selector(), which.limit()).await?, json),
-        View::Leases(which) => views::leases(&queue.leases(&which.selector(), which.limit()).await?, json),
-        View::Dead(which) => views::dead(&queue.dead(&which.selector(), which.limit()).await?, json),
-        View::Redrive(args) => return redrive::run(queue, args, json).await,
+        View::Timers(which) => {
+            let meant = meant(which.selector());
+            views::timers(&meant.list(async |selector| queue.timers(selector, which.limit()).await).await?, json);
+        }
+        View::Leases(which) => {
+            let meant = meant(which.selector());
+            views::leases(&meant.list(async |selector| queue.leases(selector, which.limit()).await).await?, json);
+        }
+        View::Dead(which) => {
+            let meant = meant(which.selector());
+            views::dead(&meant.list(async |selector| queue.dead(selector, which.limit()).await).await?, json);
+        }
+        View::Redrive(redrive) => return letters::redrive(queue, &meant(redrive.selector()), redrive, json).await,
+        View::Drop(chosen) => return letters::drop(queue, &meant(chosen.selector()), chosen, json).await,
     }
     Ok(Exit::Done)
 }
 
-/// Connects to the queue: as told, else that of the stack which runs. `None`, and a word about it, when none does.
+/// What a person may have meant by a selector.
+struct Meant<'a> {
+    checkout: &'a Checkout,
+    ours: bool,
+    selector: Selector,
+}
+
+impl Meant<'_> {
+    /// What `list` has for the selector. When there is nothing: for the object that people call so; and when that cannot be
+    /// because there is no such kind, not an empty list but why.
+    async fn list<T>(&self, list: impl AsyncFn(&Selector) -> Result<Listing<T>, Error>) -> anyhow::Result<Listing<T>> {
+        let found = list(&self.selector).await?;
+        if found.total > 0 {
+            return Ok(found);
+        }
+        self.selector.known()?;
+        match self.called_so().await?.as_ref() {
+            Some(selector) => Ok(list(selector).await?),
+            None => Ok(found),
+        }
+    }
+
+    /// The object that people call as the selector's name has it.
+    async fn called_so(&self) -> anyhow::Result<Option<Selector>> {
+        let Selector { kind: Some(kind), namespace: Some(namespace), name: Some(name), .. } = &self.selector else {
+            return Ok(None);
+        };
+        let Ok(kind) = kind.parse::<Kind>() else { return Ok(None) };
+        if !self.ours {
+            return Ok(None);
+        }
+        match find::living(self.checkout, &[kind], Some(namespace), name).await.as_slice() {
+            [] => Ok(None),
+            [object] => Ok(Some(Selector { name: Some(object.name.clone()), ..self.selector.clone() })),
+            several => bail!("several objects are called so: {}", find::list(several)),
+        }
+    }
+}
+
+/// Connects to the queue: as told, else as WEIR_NATS_URL has it, else that of the stack which runs. `None`, and a word about it, when none does.
 pub async fn open(checkout: &Checkout, told: Option<&str>) -> anyhow::Result<Option<Queue>> {
     let Some(settings) = settings(checkout, told)? else {
         complain!("weir: nothing is running. `./weir up` starts a stack; --nats URL looks into another queue");
@@ -131,15 +198,16 @@ pub async fn open(checkout: &Checkout, told: Option<&str>) -> anyhow::Result<Opt
     queue::connect_now(&settings).await.map(Some).context(server)
 }
 
-/// How to reach the queue: as told, else that of the stack which runs; `None` when none does.
+/// How to reach the queue: as told, else as WEIR_NATS_URL has it, else that of the stack which runs; `None` when none does.
 fn settings(checkout: &Checkout, told: Option<&str>) -> anyhow::Result<Option<Settings>> {
     let mut arguments: Vec<OsString> = vec![];
+    let running = || anyhow::Ok(Record::read(&checkout.record())?.filter(Record::is_watched));
     let elsewhere = std::env::var_os("WEIR_NATS_URL").is_some_and(|url| !url.is_empty());
     match told {
         Some(url) => arguments.extend(["--nats".into(), url.into()]),
         None if elsewhere => {}
         None => {
-            let Some(record) = Record::read(&checkout.record())?.filter(Record::is_watched) else { return Ok(None) };
+            let Some(record) = running()? else { return Ok(None) };
             if record.places.nats.is_empty() {
                 bail!("the stack is only being started: its queue is not known yet");
             }
@@ -157,5 +225,15 @@ fn settings(checkout: &Checkout, told: Option<&str>) -> anyhow::Result<Option<Se
         Some(why) => anyhow::anyhow!("the setting of NATS {why}"),
         None => anyhow::anyhow!("the settings of NATS, WEIR_NATS_…, cannot be used: {}", error.kind()),
     })?;
+    if told.is_none() && elsewhere {
+        let servers = settings.nats.servers.join(", ");
+        match running()? {
+            Some(stack) if stack.places.nats == servers => {}
+            Some(_) => {
+                complain!("weir: this is about {servers}, as WEIR_NATS_URL has it, not about the stack that runs here")
+            }
+            None => complain!("weir: this is about {servers}, as WEIR_NATS_URL has it"),
+        }
+    }
     Ok(Some(settings))
 }

@@ -88,6 +88,13 @@ async fn every_view_shows_what_there_is_to_people_and_to_programs() {
     assert!(rig.says(&["leases", "server/ns/held"]).contains("tester"));
     assert!(rig.says(&["dead"]).contains("no dead letters"));
     assert_eq!(rig.weir(&["peek", "server/ns/>"]).status.code(), Some(2), "wrong usage");
+    let row = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let columns = |shown: &str| row(shown.lines().find(|line| line.starts_with("server")).unwrap())[..5].to_vec();
+    assert_eq!(columns(&shown), ["server", "urgent", "1", "0", "1"], "waiting, in flight, working: {shown}");
+    let help = rig.says(&["ls", "--help"]);
+    for column in ["WAITING", "IN FLIGHT", "WORKING", "OLDEST", "REDELIVERED", "CONSUMER"] {
+        assert!(shown.contains(column) && help.contains(&format!("\n{column} ")), "{column}: {help}");
+    }
     drop(held);
 }
 
@@ -123,6 +130,137 @@ async fn dead_letters_are_shown_harmlessly_and_sent_again_one_by_kind_or_all_and
     assert_eq!(rig.json(&["dead"])["total"], 0);
     assert_eq!(rig.json(&["peek"])["total"], 3);
     assert!(rig.says(&["ls"]).contains("nobody takes it"));
+}
+
+/// Proves: R-6
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_there_is_not_is_told_from_one_that_has_nothing() {
+    let rig = Rig::start().await;
+    let body = "x".into();
+    rig.queue.client().request("work.urgent.planet.ns.a", body).await.unwrap();
+    for view in ["peek", "timers", "leases", "dead"] {
+        for kind in ["srever", "srever/ns", "srever/ns/a"] {
+            let output = rig.weir(&[view, kind]);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{view} {kind}");
+            assert!(said.contains("srever") && said.contains("security-group"), "{view} {kind}: {said}");
+        }
+        for kind in ["servers", "Server", "SecurityGroups", "securitygroup/ns", "server-monitor"] {
+            rig.says(&[view, kind]);
+        }
+    }
+    for command in ["redrive", "drop"] {
+        let output = rig.weir(&[command, "--kind", "srever", "--yes"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && said.contains("security-group"), "{command}: {said}");
+    }
+    assert!(rig.says(&["peek", "planet"]).contains("work.urgent.planet.ns.a"), "of that there is a message");
+}
+
+/// Proves: R-6
+#[tokio::test(flavor = "multi_thread")]
+async fn a_number_that_is_none_is_wrong_usage_and_a_huge_one_is_not_there() {
+    let rig = Rig::start().await;
+    for args in [
+        &["peek", "-m", "0"][..],
+        &["peek", "--message", "-1"],
+        &["peek", "-m", "18446744073709551616"],
+        &["peek", "--dead", "-m", "0"],
+        &["peek", "-n", "0"],
+        &["timers", "-n", "-1"],
+        &["leases", "-n", "100001"],
+        &["dead", "-n", "x"],
+        &["redrive", "0", "-y"],
+        &["redrive", "-1", "-y"],
+        &["drop", "0", "-y"],
+        &["drop", "99999999999999999999", "-y"],
+        &["peek", "--lane", "fast"],
+        &["redrive", "1", "--for", "srever/ns/a"],
+        &["redrive", "--all", "--for", "server/ns/a"],
+    ] {
+        let output = rig.weir(args);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(!said.contains("JetStream") && !said.contains("10003"), "{args:?}: {said}");
+    }
+    for huge in ["999", "9223372036854775808", "18446744073709551615"] {
+        for args in [&["peek", "-m", huge][..], &["peek", "--dead", "-m", huge]] {
+            let output = rig.weir(args);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(1), "{args:?}");
+            assert!(said.contains(&format!("there is no message {huge}")), "{args:?}: {said}");
+        }
+        for command in ["redrive", "drop"] {
+            let output = rig.weir(&[command, huge, "--yes"]);
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.code() == Some(1) && said.contains("no such dead letter"), "{command}: {said}");
+        }
+    }
+}
+
+/// Proves: Q-10
+#[tokio::test(flavor = "multi_thread")]
+async fn any_dead_letter_can_be_answered_or_dropped_and_none_without_being_told() {
+    let rig = Rig::start().await;
+    let put = async |subject: &str, came_on: &str, complete: &str| {
+        let mut headers = async_nats::HeaderMap::new();
+        headers.insert("Weir-Dead-Subject", came_on);
+        headers.insert("Weir-Dead-Complete", complete);
+        headers.insert("Weir-Dead-Reason", "missing-header");
+        let jetstream = rig.queue.jetstream();
+        jetstream.publish_with_headers(subject.to_owned(), headers, "x".into()).await.unwrap().await.unwrap().sequence
+    };
+    // As a function on Lambda keeps what came from SQS and tells nothing of its object.
+    let foreign = put("dead.sqs.servers.fifo", "sqs.servers.fifo", "true").await.to_string();
+    let output = rig.weir(&["redrive", &foreign, "--yes"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.code() == Some(1) && said.contains("--for") && said.contains("weir queue drop"), "{said}");
+    let sent = rig.json(&["redrive", &foreign, "--for", "servers/ns/web", "--yes"]);
+    assert_eq!((&sent[0]["outcome"], &sent[0]["subject"]), (&"sent".into(), &"work.urgent.server.ns.web".into()));
+    assert_eq!(rig.json(&["peek", "server"])["items"][0]["cause"], "replayed");
+
+    for name in ["a", "b"] {
+        put(&format!("dead.work.urgent.planet.ns.{name}"), &format!("work.urgent.planet.ns.{name}"), "true").await;
+    }
+    let one = put("dead.sqs.q", "sqs.q", "true").await.to_string();
+    assert_eq!(rig.weir(&["drop", "--yes"]).status.code(), Some(2), "which, it must be told");
+    for args in [&["drop", "--all"][..], &["drop", &one]] {
+        let asked = rig.weir(args);
+        assert_eq!(asked.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&asked.stderr).contains("--yes"), "nobody can be asked here");
+        assert!(String::from_utf8_lossy(&asked.stdout).contains("sqs.q"), "but it is shown what would be dropped");
+    }
+    assert_eq!(rig.json(&["dead"])["total"], 3, "and nothing was dropped");
+    assert_eq!(rig.json(&["drop", &one, "--yes"])[0]["outcome"], "dropped");
+    let again = rig.weir(&["drop", &one, "--yes"]);
+    assert!(again.status.code() == Some(1) && String::from_utf8_lossy(&again.stdout).contains("no such"));
+    assert_eq!(rig.json(&["drop", "--kind", "planet/ns/a", "-y"])[0]["outcome"], "dropped");
+    assert_eq!(rig.json(&["dead"])["total"], 1);
+    rig.says(&["drop", "--all", "-y"]);
+    assert_eq!(rig.json(&["dead"])["total"], 0);
+    assert!(rig.says(&["drop", "--all", "-y"]).contains("no such dead letters"));
+}
+
+#[test]
+fn a_nats_that_a_variable_names_is_said_so_and_the_flag_outranks_it() {
+    let home = tempfile::tempdir().unwrap();
+    let nats = NatsServer::start().unwrap();
+    let ls = |variable: &str, args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(["queue", "ls"]).args(args).env("WEIR_HOME", home.path()).env("WEIR_NATS_URL", variable);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = ls(&nats.url(), &[]);
+    assert!(code == Some(1) && said.contains("no stream WORK"), "{code:?} {said}");
+    let first = said.lines().next().unwrap();
+    assert!(first.contains(&nats.url()) && first.contains("WEIR_NATS_URL"), "{said}");
+    let (code, said) = ls("nats://127.0.0.1:1", &["--nats", &nats.url()]);
+    assert!(code == Some(1) && said.contains("no stream WORK") && !said.contains("WEIR_NATS_URL"), "{code:?} {said}");
+    let (code, said) = ls("", &[]);
+    assert!(code == Some(3) && said.contains("weir up"), "one that is empty is none: {code:?} {said}");
+    let (code, said) = ls("nats://me:hunter2@127.0.0.1:1", &[]);
+    assert!(code == Some(1) && !said.contains("hunter2"), "{code:?} {said}");
 }
 
 #[test]

@@ -12,6 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use weir_api::{Kind, ObjectRef};
+use weir_function_runtime::queue;
+use weir_function_runtime::settings::Settings;
+use weir_function_runtime::timer;
+use weir_messages::{Cause, Lane, Work};
 
 /// Longer than anything here takes, even on a machine that is busy building.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -191,12 +196,39 @@ fn up_brings_the_sample_to_available_and_down_leaves_nothing() {
 
     assert!(home.ok(&["logs", "nats-server"]).contains("Server is ready"));
     assert!(home.ok(&["queue", "ls"]).contains("server-urgent"), "with the stack's own credentials");
+    whose_queue_it_is_and_whose_timer(&home, status["places"]["nats"].as_str().unwrap());
     assert_eq!(home.run(&["logs", "nonsense"]).status.code(), Some(1));
 
     home.ok(&["down"]);
     assert_eq!(home.processes(), [] as [i32; 0]);
     home.ok(&["down"]);
     assert_eq!(home.run(&["status"]).status.code(), Some(3));
+}
+
+/// An object goes by what people call it, too, and a NATS that a variable names is said when it is not the stack's.
+fn whose_queue_it_is_and_whose_timer(home: &Home, nats: &str) {
+    let password = home.path("run/nats-password");
+    let own = ["--nats", nats, "--nats-user", "weir", "--nats-password-file", password.to_str().unwrap()];
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let queue = queue::connect_now(&Settings::from_arguments(own).unwrap()).await.unwrap();
+        let server = ObjectRef::new(Kind::Server, "default", "c0ffee00-0000-4000-8000-000000000005");
+        let work = Work::new(server, Cause::Requested);
+        timer::set(&queue, work, Lane::Routine, Duration::from_secs(3600), None).await.unwrap();
+    });
+    let timers = home.ok(&["queue", "timers", "server/default/demo-server"]);
+    assert!(timers.contains("c0ffee00-0000-4000-8000-000000000005"), "{timers}");
+    assert!(home.ok(&["queue", "timers", "server/default/nobody"]).contains("No timer"));
+
+    let ls = |url: &str| {
+        let mut command = home.weir(&["queue", "ls"]);
+        command.env("WEIR_NATS_URL", url).env("WEIR_NATS_USER", "weir").env("WEIR_NATS_PASSWORD_FILE", &password);
+        let output = command.output().unwrap();
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, said) = ls("nats://127.0.0.1:1");
+    assert!(code == Some(1) && said.contains("not about the stack"), "{said}");
+    assert_eq!(ls(nats), (Some(0), String::new()), "it is the stack's own");
 }
 
 #[test]

@@ -139,7 +139,11 @@ fn cluster(mood: watch::Receiver<Mood>) -> kube::Client {
             }
             let watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
             let list = r#"{"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": "1"}, "items": []}"#;
-            let body = if watch { UnsyncBoxBody::new(Silence) } else { UnsyncBoxBody::new(Full::from(list).map_err(|never| match never {})) };
+            let body = if watch {
+                UnsyncBoxBody::new(Silence)
+            } else {
+                UnsyncBoxBody::new(Full::from(list).map_err(|never| match never {}))
+            };
             Ok::<_, tower::BoxError>(http::Response::new(body))
         }
     });

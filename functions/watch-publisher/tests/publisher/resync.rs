@@ -15,6 +15,7 @@ use weir_harness::World;
 use weir_messages::subject::{self, Subject};
 use weir_messages::{Cause, Envelope, Lane, Tick, Work, envelope, schema};
 use weir_watch_publisher::Settings;
+use weir_watch_publisher::watched::Watched;
 
 const OBJECTS: usize = 10;
 /// The schedule that a publisher sees to first.
@@ -84,6 +85,19 @@ async fn each_tick_has_everything_looked_at_once_by_whichever_publisher_takes_it
     assert_eq!(stored(&queue, &subject::timer(&own).unwrap()).await.unwrap(), timer);
     first.stop().await;
     second.stop().await;
+}
+
+/// Proves: Q-17, W-1
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_that_has_a_function_is_watched_and_ticks() {
+    let rig = Rig::start().await;
+    let queue = rig.queue().await;
+    let publisher = rig.publisher().await;
+    for kind in weir_harness::cluster::KINDS {
+        assert!(Watched::ALL.iter().any(|watched| watched.function() == Some(kind)), "{kind} is not watched");
+        assert_eq!(is_stored(&queue, &subject::tick_schedule(kind)).await.1, "@every 1800s", "{kind}");
+    }
+    publisher.stop().await;
 }
 
 /// Proves: Q-17

@@ -71,9 +71,14 @@ pub fn ls(overview: &Overview, json: bool) {
         print_json(overview);
         return;
     }
-    let mut table = Table::new(["KIND", "LANE", "WAITING", "IN FLIGHT", "OLDEST", "REDELIVERED", "CONSUMER", ""]);
+    let mut table =
+        Table::new(["KIND", "LANE", "WAITING", "IN FLIGHT", "WORKING", "OLDEST", "REDELIVERED", "CONSUMER", ""]);
+    let mut kind = None;
     for depth in &overview.lanes {
         let (tone, note) = standing(depth);
+        // One number for all lanes of a kind, shown once.
+        let working =
+            if kind.replace(&depth.kind) == Some(&depth.kind) { String::new() } else { depth.working.to_string() };
         table.row(
             tone,
             [
@@ -81,6 +86,7 @@ pub fn ls(overview: &Overview, json: bool) {
                 depth.lane.clone(),
                 depth.waiting.to_string(),
                 depth.in_flight.to_string(),
+                working,
                 depth.oldest.map_or_else(|| "-".to_owned(), |oldest| between(oldest, overview.now)),
                 depth.redelivered.to_string(),
                 depth.consumer.clone().unwrap_or_else(|| "-".to_owned()),
@@ -96,20 +102,31 @@ pub fn ls(overview: &Overview, json: bool) {
 }
 
 /// What is worth saying about a lane.
+///
+/// A worker asks for no more than it can begin. So when something waits and nobody asks, either all that can be seen of workers
+/// are at work, which shows by their leases, or there are none.
 fn standing(depth: &Depth) -> (Tone, &'static str) {
-    let nobody_asks = depth.requests == 0 && depth.in_flight == 0;
+    let nobody_asks = depth.requests == 0;
     if depth.consumer.is_none() && depth.kind.parse::<Kind>().is_err() {
         (Tone::Bad, "nobody takes it: it will be put among the dead letters")
+    } else if depth.consumer.is_none() && depth.waiting == 0 {
+        (Tone::Busy, "worked on by what does not take it from here: on Lambda, or in a replay")
     } else if depth.consumer.is_none() {
         (Tone::Bad, "no function of this kind has been here yet")
     } else if depth.paused {
         (Tone::Bad, "paused by hand")
+    } else if depth.waiting > 0 && depth.most.is_some_and(|most| depth.in_flight >= most) {
+        (Tone::Busy, "as many are in flight as may be: --max-ack-pending of its workers")
+    } else if depth.waiting > 0 && nobody_asks && depth.working > 0 {
+        (Tone::Busy, "waits: every worker that can be seen is at work")
+    } else if depth.waiting > 0 && nobody_asks && depth.in_flight > 0 {
+        (Tone::Bad, "no worker asks for it or is at work; what is in flight comes back by itself")
     } else if depth.waiting > 0 && nobody_asks {
-        (Tone::Bad, "no worker asks for it: all are busy, or none runs")
+        (Tone::Bad, "no worker asks for it, and none is at work: none runs")
     } else if depth.waiting > 0 || depth.in_flight > 0 {
         (Tone::Busy, "")
     } else {
-        (Tone::Plain, if nobody_asks { "no worker" } else { "" })
+        (Tone::Plain, if nobody_asks && depth.working == 0 { "no worker" } else { "" })
     }
 }
 
@@ -244,7 +261,9 @@ pub fn dead(listing: &Listing<Letter>, json: bool) {
     letters(&listing.items);
     more(listing);
     say!("");
-    say!("`weir queue peek --dead --message NUMBER` shows one whole; `weir queue redrive NUMBER` sends it again.");
+    say!(
+        "`weir queue peek --dead --message NUMBER` shows one whole; `redrive NUMBER` sends it again, `drop NUMBER` removes it."
+    );
 }
 
 /// A table of dead letters.

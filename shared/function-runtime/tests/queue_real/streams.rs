@@ -68,6 +68,37 @@ async fn an_existing_stream_is_updated_in_place_and_keeps_the_operators_limits_a
 
 /// Proves: Q-1
 #[tokio::test(flavor = "multi_thread")]
+async fn the_limits_that_an_operator_has_given_to_any_stream_are_left_alone() {
+    let rig = Rig::start();
+    let queue = rig.queue().await;
+    let limits = [
+        ("max_bytes", json!(123_456_789)),
+        ("max_age", json!(7_200_000_000_000_u64)),
+        ("max_msg_size", json!(500_000)),
+    ];
+    let streams = ["WORK", "DEAD", "EVENTS", "TRACES", "REQUESTS", "KV_LEASES"];
+    for stream in streams {
+        let mut config = api(&queue, &format!("STREAM.INFO.{stream}"), json!({})).await["config"].clone();
+        for (limit, value) in &limits {
+            config[*limit] = value.clone();
+        }
+        let updated = api(&queue, &format!("STREAM.UPDATE.{stream}"), config).await;
+        assert!(updated.get("error").is_none(), "{stream}: {updated}");
+    }
+    // By one that has not seen them before.
+    let another = rig.bare_queue().await;
+    another.ensure().await.unwrap();
+    for stream in streams {
+        let config = api(&queue, &format!("STREAM.INFO.{stream}"), json!({})).await["config"].clone();
+        for (limit, value) in &limits {
+            assert_eq!(config[*limit], *value, "{limit} of {stream}");
+        }
+    }
+    assert_eq!(another.lease_ttl(), std::time::Duration::from_secs(7200), "and what they mean is heeded");
+}
+
+/// Proves: Q-1
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stream_that_cannot_be_used_is_refused_by_name_and_left_alone() {
     let rig = Rig::start();
     let queue = rig.bare_queue().await;
