@@ -124,11 +124,7 @@ where
     if finalizers.is_empty() {
         return set_finalizer(api, object, reference, true).await.map(|_| ());
     }
-    let patch = json!([
-        // Another one of the same name has not been looked at.
-        {"op": "test", "path": "/metadata/uid", "value": object.meta().uid},
-        {"op": "add", "path": "/metadata/finalizers/-", "value": reference},
-    ]);
+    let patch = json!([{"op": "add", "path": "/metadata/finalizers/-", "value": reference}]);
     json_patch(api, &object.name_any(), patch).await?.map_err(|error| unwritten(&error, "referring to another object"))
 }
 
