@@ -5,8 +5,9 @@
 //! in the metadata of a server, in what a cloud says of a failure. So its secrets are learnt one by one: what stands behind a telling
 //! name, what is said to programs that set passwords, private keys, and words that look as if they were made at random.
 //!
-//! Invariants: nothing is taken out of what it finds here, so it may take too much for a secret rather than too little; but no ID of
-//! anything, since a recording without those says nothing and cannot run again. Bounded, in number and in bytes.
+//! Invariants: nothing is taken out of what it finds here, so it may take too much for a secret rather than too little; but nothing
+//! that others go by, an ID, a certificate, a public key: a recording without those says nothing and cannot run again. Bounded, in
+//! number and in bytes.
 
 use std::io::Read;
 
@@ -92,10 +93,15 @@ impl Said {
                 self.inside(inner, depth);
             }
         }
-        let is_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '=');
-        for word in text.split(|c| !is_of_word(c)).map(|word| word.trim_matches('=')).filter(|word| is_random(word)) {
-            // Of `name=value` the value.
-            add(&mut self.random, word.rsplit('=').next().unwrap_or(word));
+        for part in without_certificates(text) {
+            let is_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '=');
+            for word in part.split(|c| !is_of_word(c)).filter(|word| word.len() >= RANDOM.0) {
+                // Of `name=value` the value.
+                let word = word.trim_matches('=').rsplit('=').next().unwrap_or_default();
+                if is_random(word) {
+                    add(&mut self.random, word);
+                }
+            }
         }
     }
 
@@ -239,9 +245,21 @@ fn blocks(text: &str) -> Vec<String> {
     found
 }
 
+/// What is left of a text without its certificates and public keys, which are as random as secrets.
+fn without_certificates(text: &str) -> impl Iterator<Item = &str> {
+    let mut parts = text.split("-----BEGIN ");
+    let first = parts.next();
+    let rest = parts.map(|part| match part.split_once("-----END ") {
+        Some((key, after)) if !key.lines().next().is_some_and(|line| line.contains(PRIVATE)) => after,
+        _ => part,
+    });
+    first.into_iter().chain(rest)
+}
+
 /// Whether a word looks as if it was made at random, and is no ID.
 fn is_random(word: &str) -> bool {
-    if word.len() < RANDOM.0 || word.len() > LONGEST {
+    // A public key of SSH begins with the length of its algorithm's name.
+    if word.len() < RANDOM.0 || word.len() > LONGEST || word.starts_with("AAAA") {
         return false;
     }
     let is_id = |part: &str| part.len() == 32 && part.bytes().all(|b| b.is_ascii_hexdigit());
@@ -251,7 +269,8 @@ fn is_random(word: &str) -> bool {
         let places = 0..=word.len().saturating_sub(36);
         places.filter_map(|at| word.get(at..at + 36)).any(|part| uuid::Uuid::try_parse(part).is_ok())
     };
-    word.split(['-', '_', '+', '=']).any(random) && !holds_id()
+    // What is in base64 is looked into, and may be no secret.
+    word.split(['-', '_', '+', '=']).any(random) && !holds_id() && inside(word).is_none()
 }
 
 /// Whether small letters, capitals and digits take turns oftener than they do in names.
@@ -347,7 +366,10 @@ mod tests {
             packages: [nginx, linux-image-6.8.0-31-generic, python3-openstackclient]\n# b0000000-0000-4000-8000-00000000000a\n\
             write_files:\n- path: /etc/app.env\n  content: |\n    PROJECT=0f3a1c2d4b5e69788796a5b4c3d2e1f0\n    \
             SERVER_ID=server-b0000000-0000-4000-8000-00000000000a\n    DB_HOST=10.0.0.9\n    IMAGE=ubuntu-22.04-server-cloudimg-amd64\n    \
-            KEY_NAME=identity-key\nruncmd:\n- apt-get install -y --no-install-recommends nginx\n- mkdir -p /srv/www\n";
+            KEY_NAME=identity-key\nruncmd:\n- apt-get install -y --no-install-recommends nginx\n- mkdir -p /srv/www\n- echo ssh-ed25519 \
+            AAAAC3NzaC1lZDI1NTE5AAAAIF2k7Vt0R9mZq1Yx8Wb3Nn5Pj6Lc4Hs7Ud2Eg9Ka0Tf3 me@host > /etc/ssh/ca.pub\n- echo \
+            LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUJrVENCKzZBREFnRUNBaEExCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K | base64 -d\n\
+            ca_certs:\n  trusted:\n  - |\n    -----BEGIN CERTIFICATE-----\n    MIIBkTCB6QIJAKx3Z1w9Qm7vMA0GCSqGSIb3DQEBCwUA\n    -----END CERTIFICATE-----\n";
         assert_eq!(Said::of(text).secrets().collect::<Vec<_>>(), Vec::<&str>::new());
     }
 
