@@ -73,9 +73,7 @@ pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
             Ok(recording) => Rerun { until: until.clone(), ..Rerun::new() }.call(&recording).await,
             Err(error) => Err(error),
         },
-        What::Events(wanted) => {
-            events::run(checkout, &queue, wanted, find::is_ours(args.nats.as_deref())).await
-        }
+        What::Events(wanted) => events::run(checkout, &queue, wanted, find::is_ours(args.nats.as_deref())).await,
         What::File { .. } => Ok(Exit::Done),
     };
     queue.close().await;

@@ -57,8 +57,8 @@ pub struct Args {
 
 /// Reads the ID of a call.
 pub fn id(text: &str) -> Result<String, String> {
-    let fits = (1..=LONGEST_ID).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let fits =
+        (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     let why = "must be a call's ID, as in the column CALL of `weir trace KIND/NAMESPACE/NAME`";
     fits.then(|| text.to_owned()).ok_or_else(|| why.to_owned())
 }
@@ -165,7 +165,8 @@ struct Story<'a> {
     /// The table is there, and calls are told as they come.
     table: Option<show::Table>,
     is_live: bool,
-    any: bool,
+    /// How many calls of it there are.
+    count: u64,
 }
 
 impl<'a> Story<'a> {
@@ -185,12 +186,12 @@ impl<'a> Story<'a> {
             any_not_whole: false,
             table: None,
             is_live: false,
-            any: false,
+            count: 0,
         }
     }
 
     fn is_empty(&self) -> bool {
-        !self.any
+        self.count == 0
     }
 
     fn hear(&mut self, kept: &Kept) {
@@ -205,7 +206,7 @@ impl<'a> Story<'a> {
             self.heard += 1;
             let behind = self.own.saturating_sub(self.heard);
             if !self.is_live && self.most.is_some_and(|most| behind >= most as u64) {
-                (self.older, self.any) = (self.older + 1, true);
+                (self.older, self.count) = (self.older + 1, self.count + 1);
                 return;
             }
         } else if !kept.mentions(&object.name) {
@@ -214,11 +215,11 @@ impl<'a> Story<'a> {
         if self.json {
             let call = kept.open::<Value>().filter(|call| show::is_about(call, &object));
             if let Some(line) = call.and_then(|call| serde_json::to_string(&call).ok()) {
-                self.any = true;
+                self.count += 1;
                 self.line(line);
             }
         } else if let Some(call) = kept.open::<IgnoredAny>().filter(|call| show::is_about(call, &object)) {
-            self.any = true;
+            self.count += 1;
             self.row(&call, &object);
         }
     }

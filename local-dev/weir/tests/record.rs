@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -22,13 +23,30 @@ impl Home {
         Self(tempfile::tempdir().unwrap())
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(PathBuf::from(env!("CARGO_BIN_EXE_weir")));
         command.args(args).env("WEIR_HOME", self.0.path()).stdin(Stdio::null());
         for variable in ["WEIR_NATS_SERVER", "WEIR_NATS_URL"] {
             command.env_remove(variable);
         }
-        command.output().unwrap()
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Waits until a command prints this.
+    fn until(&self, what: &str, args: &[&str], prints: &str) {
+        let began = Instant::now();
+        loop {
+            let text = String::from_utf8_lossy(&self.run(args).stdout).into_owned();
+            if text.contains(prints) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "never: {what}\n{text}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// Runs a command that must end so, and returns what it printed.
@@ -77,7 +95,8 @@ fn a_call_of_one_stack_is_traced_and_run_again_and_its_objects_come_about_in_ano
     let home = Home::new();
     home.ok(&["up", "--detach"]);
     home.eventually("the sample is available", all_available);
-    // By what people call it; and by a kind as kubectl takes it.
+    // By what people call it; and by a kind as kubectl takes it. A call is recorded a moment after what it did shows.
+    home.until("the call that made the server", &["trace", "server/default/demo-server"], "create server");
     let trace = home.ok(&["trace", "servers/default/demo-server"]);
     let lines: Vec<&str> = trace.lines().collect();
     assert_eq!(cells(lines[1]), ["WHEN", "WHY", "READ", "DECIDED", "DID", "TOOK", "CALL", "OUTCOME"]);
@@ -97,6 +116,14 @@ fn a_call_of_one_stack_is_traced_and_run_again_and_its_objects_come_about_in_ano
     assert!(replay.contains("The same decision, to the byte."), "{replay}");
     let until = home.ok(&["replay", "call", call, "--until", "create"]);
     assert!(until.contains("stopped here"), "{until}");
+    let never = home.said(&["replay", "call", call, "--until", "moonrise"], 1);
+    assert!(
+        never.contains("no step was decided that begins with moonrise") && never.contains("  create server"),
+        "{never}"
+    );
+    let last = home.ok(&["trace", "server/default/demo-server", "--last", "1"]);
+    assert!(last.contains("older calls") && last.lines().count() == 4, "{last}");
+    assert!(!last.contains(cells(lines[2])[6]), "the first call is not the last: {last}\n{trace}");
 
     // Of what is not there, it is told what is.
     let none = home.said(&["trace", "server/default/nobody"], 1);
@@ -110,7 +137,7 @@ fn a_call_of_one_stack_is_traced_and_run_again_and_its_objects_come_about_in_ano
     assert!(written.contains("calls") && written.contains("objects"), "{written}");
     home.ok(&["down"]);
     let again = home.ok(&["replay", "file", file]);
-    assert!(again.contains("0 of them are decided otherwise now"), "{again}");
+    assert!(again.contains("calls were run again: ") && again.contains(", 0 otherwise."), "{again}");
     assert_eq!(secrets(Path::new(file)), 0);
 
     let scratch = Home::new();
@@ -119,8 +146,7 @@ fn a_call_of_one_stack_is_traced_and_run_again_and_its_objects_come_about_in_ano
     let imported = scratch.ok(&["import", file]);
     assert!(imported.contains("Applied ") && imported.contains("Published "), "{imported}");
     scratch.eventually("all is available in the other stack", all_available);
-    let trace = scratch.ok(&["trace", "server/default/demo-server"]);
-    assert!(trace.contains("create server"), "{trace}");
+    scratch.until("the call that made it there", &["trace", "server/default/demo-server"], "create server");
 
     // What is there is not overwritten, even where only a name was changed; and another stack's cluster is not written into.
     server(&scratch, Some("mine"));
@@ -136,8 +162,93 @@ fn a_call_of_one_stack_is_traced_and_run_again_and_its_objects_come_about_in_ano
     assert_eq!(name(&scratch), "mine");
 }
 
+/// Proves: R-4
+#[test]
+fn past_events_are_found_by_any_name_listed_asked_about_and_published_at_a_pace() {
+    let home = Home::new();
+    home.ok(&["up", "--detach"]);
+    home.eventually("the sample is available", all_available);
+    let of_server = ["replay", "events", "--kind", "servers", "--name", "demo-server"];
+    let with = |more: &[&'static str]| [&of_server[..], more].concat();
+    let dry = home.ok(&with(&["--dry-run"]));
+    let count = dry.lines().filter(|line| line.contains("server/default/")).count();
+    assert!(count > 0 && dry.contains("nothing was published"), "{dry}");
+    // Of what is not there, it is told what is.
+    let none = home.said(&["replay", "events", "--kind", "volume", "--dry-run"], 1);
+    assert!(
+        none.contains("no event fits") && none.contains("There are some from") && none.contains("server "),
+        "{none}"
+    );
+    let none = home.said(&["replay", "events", "--kind", "server", "--name", "Nobody", "--yes"], 1);
+    assert!(none.contains("; for server/default/"), "{none}");
+    let none = home.said(&["replay", "events", "--since", "1h", "--until", "2h"], 1);
+    assert!(none.contains("--since is after --until"), "{none}");
+    // Without an answer nothing is published.
+    let asked = home.said(&with(&[]), 1);
+    assert!(asked.contains("say --yes") && asked.contains("Nothing was published"), "{asked}");
+    assert!(!home.ok(&["trace", "server/default/demo-server"]).contains("replayed"), "nothing was published");
+    let began = Instant::now();
+    let published = home.ok(&with(&["--yes", "--pace", "2"]));
+    let many: u32 =
+        published.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{published}"));
+    // There may be more by now. The first goes at once.
+    assert!(many as usize >= count && began.elapsed() >= Duration::from_millis(500) * (many - 1), "{published}");
+    home.until("a replayed call", &["trace", "server/default/demo-server"], "replayed");
+    // Those are no events to be replayed again.
+    let dry = home.ok(&with(&["--dry-run"]));
+    assert!(!dry.contains("replayed"), "{dry}");
+}
+
+/// Proves: R-5
+#[test]
+fn an_object_goes_by_its_display_name_before_it_is_called_so_and_after_it_is_gone() {
+    let home = Home::new();
+    home.ok(&["up", "--detach"]);
+    home.eventually("the sample is available", all_available);
+    // Nobody is called so yet.
+    let late = "server/default/Web_Two.x";
+    let none = home.said(&["trace", late], 1);
+    assert!(none.contains("no call for server/default/Web_Two.x is recorded"), "{none}");
+    let mut follower = home.command(&["trace", late, "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
+    server(&home, Some("Web_Two.x"));
+    let told = BufReader::new(follower.stdout.take().unwrap()).lines();
+    let told: Vec<String> = told.map_while(Result::ok).take(3).collect();
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+    assert!(told.iter().any(|line| line.contains(", Web_Two.x")), "{told:?}");
+    assert!(told.last().is_some_and(|line| cells(line).len() == 8), "{told:?}");
+
+    let id = remove(&home);
+    home.eventually("the server is gone", |objects| objects.as_array().is_some_and(|all| all.len() == 4));
+    for name in [late, "server/default/demo-server", &format!("server/default/{id}")] {
+        home.until("the end of its story", &["trace", name], "gone");
+    }
+    let file = home.0.path().join("gone.json");
+    let written = home.ok(&["export", late, "--output", file.to_str().unwrap()]);
+    assert!(written.contains(&format!("being deleted when last read: server default/{id}")), "{written}");
+}
+
 /// The one server of a stack's cluster, called otherwise first if a name is given.
 fn server(home: &Home, rename: Option<&str>) -> DynamicObject {
+    talk(home, async |api| {
+        let server = api.list(&ListParams::default()).await.unwrap().items.remove(0);
+        let Some(name) = rename else { return server };
+        let patch = Patch::Merge(serde_json::json!({"metadata": {"labels": {(labels::NAME): name}}}));
+        api.patch(&server.metadata.name.unwrap(), &PatchParams::default(), &patch).await.unwrap()
+    })
+}
+
+/// Deletes the one server. Returns its name.
+fn remove(home: &Home) -> String {
+    talk(home, async |api| {
+        let name = api.list(&ListParams::default()).await.unwrap().items.remove(0).metadata.name.unwrap();
+        api.delete(&name, &DeleteParams::default()).await.unwrap();
+        name
+    })
+}
+
+/// Talks about servers to a stack's cluster.
+fn talk<T>(home: &Home, about: impl AsyncFnOnce(Api<DynamicObject>) -> T) -> T {
     let talk = async {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let kubeconfig = kube::config::Kubeconfig::read_from(home.0.path().join("run/kubeconfig")).unwrap();
@@ -146,11 +257,7 @@ fn server(home: &Home, rename: Option<&str>) -> DynamicObject {
         let client = kube::Client::try_from(config.await.unwrap()).unwrap();
         let gvk = GroupVersionKind::gvk(Kind::Server.group(), "v1alpha1", Kind::Server.kubernetes());
         let resource = ApiResource::from_gvk_with_plural(&gvk, Kind::Server.plural());
-        let api: Api<DynamicObject> = Api::namespaced_with(client, "default", &resource);
-        let server = api.list(&ListParams::default()).await.unwrap().items.remove(0);
-        let Some(name) = rename else { return server };
-        let patch = Patch::Merge(serde_json::json!({"metadata": {"labels": {(labels::NAME): name}}}));
-        api.patch(&server.metadata.name.unwrap(), &PatchParams::default(), &patch).await.unwrap()
+        about(Api::namespaced_with(client, "default", &resource)).await
     };
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(talk)
 }

@@ -50,3 +50,51 @@ fn a_port_that_is_taken_is_named_with_the_option_that_chose_it() {
         assert!(code == 2 && said.contains(option), "{said}");
     }
 }
+
+#[test]
+fn a_usage_line_shows_what_is_needed_and_nothing_else() {
+    for command in [&["replay", "call"][..], &["trace"], &["export"], &["import"]] {
+        let (code, _, said) = weir(command);
+        assert!(code == 2 && said.contains("Usage: "), "{said}");
+        assert!(!said.contains("--home"), "{said}");
+    }
+}
+
+/// Proves: R-3
+#[test]
+fn a_file_that_holds_no_recordings_is_refused_in_one_plain_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/recorded/identity.json")).unwrap();
+    let files: [(&str, &[u8], &str); 6] = [
+        ("cut.json", &good[..good.len() / 2], "ends in the middle"),
+        ("empty.json", b"", "ends in the middle"),
+        ("garbage.json", b"\x00\xff\x01", "no file that `weir export` has written"),
+        ("other.json", b"{\"kind\": \"Server\"}", "holds no recorded calls"),
+        ("none.json", b"{\"form\": 1, \"recordings\": []}", "holds no "),
+        ("future.json", b"{\"form\": 9, \"recordings\": []}", "from the future"),
+    ];
+    for (name, bytes, why) in files {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        for command in ["replay file", "import"] {
+            let path = path.to_str().unwrap();
+            let words: Vec<&str> = command.split(' ').chain([path]).collect();
+            let (code, out, said) = weir(&words);
+            if command == "import" && name == "none.json" {
+                // That it holds nothing is looked at once there is something to load it into.
+                assert_eq!(code, 3, "{said}");
+                continue;
+            }
+            assert_eq!((code, out.as_str()), (1, ""), "{command} {name}: {said}");
+            assert!(
+                said.starts_with("weir: ") && said.contains(why) && said.contains(path),
+                "{command} {name}: {said}"
+            );
+            assert!(said.lines().count() == 1 && said.matches("column").count() <= 1, "said twice: {said}");
+        }
+    }
+    let (code, _, said) = weir(&["replay", "file", "/dev/zero"]);
+    assert!(code == 1 && said.contains("no file that `weir export` has written"), "{said}");
+    let (code, _, said) = weir(&["replay", "file", folder.path().to_str().unwrap()]);
+    assert!(code == 1 && said.contains("directory"), "{said}");
+}

@@ -100,12 +100,8 @@ fn count(many: usize) -> String {
 
 fn row(event: &Event) -> Vec<String> {
     let work = &event.work;
-    let cells = [
-        format!("{:.3}", event.time),
-        work.object.to_string(),
-        work.cause.token().to_owned(),
-        event.lane.to_string(),
-    ];
+    let cells =
+        [format!("{:.3}", event.time), work.object.to_string(), work.cause.token().to_owned(), event.lane.to_string()];
     cells.iter().map(|cell| clean(cell)).collect()
 }
 

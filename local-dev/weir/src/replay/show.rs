@@ -152,12 +152,23 @@ mod tests {
     /// Proves: R-3
     #[test]
     fn where_a_request_differs_only_what_differs_in_it_is_shown() {
-        let body = |port: u16| json!({"rule": {"a": 1, "b": 2, "c": 3, "d": 4, "port": port, "q": 5, "r": 6, "s": 7, "t": 8}});
+        let body =
+            |port: u16| json!({"rule": {"a": 1, "b": 2, "c": 3, "d": 4, "port": port, "q": 5, "r": 6, "s": 7, "t": 8}});
         let request = |port| decision(vec![write("http://c/rules", body(port))]);
         assert_eq!(
             differ(&request(22), &request(23)),
-            ["  …", "      \"b\": 2,", "      \"c\": 3,", "      \"d\": 4,", "-     \"port\": 22,", "+     \"port\": 23,",
-             "      \"q\": 5,", "      \"r\": 6,", "      \"s\": 7,", "  …"]
+            [
+                "  …",
+                "      \"b\": 2,",
+                "      \"c\": 3,",
+                "      \"d\": 4,",
+                "-     \"port\": 22,",
+                "+     \"port\": 23,",
+                "      \"q\": 5,",
+                "      \"r\": 6,",
+                "      \"s\": 7,",
+                "  …"
+            ]
         );
     }
 
@@ -171,7 +182,8 @@ mod tests {
         );
         assert_eq!(differ(&step("Create(1)"), &step("Delete(1)")), ["- step Create(1)", "+ step Delete(1)"]);
         assert_eq!(differ(&step("Create(1)"), &decision(vec![])), ["- step Create(1)", "+ nothing more: settled"]);
-        let parked = Decision { verdict: "parked".to_owned(), problem: Some("no quota".to_owned()), ..decision(vec![]) };
+        let parked =
+            Decision { verdict: "parked".to_owned(), problem: Some("no quota".to_owned()), ..decision(vec![]) };
         assert_eq!(differ(&decision(vec![]), &parked), ["- settled", "- no problem", "+ parked", "+ no quota"]);
     }
 }

@@ -158,9 +158,11 @@ pub async fn living(checkout: &Checkout, kinds: &[Kind], namespace: Option<&str>
         for kind in kinds {
             let fits = |object: &kube::api::DynamicObject| labels::display_name(object) == name;
             let fitting = cluster::fitting(&client, *kind, namespace, fits).await?;
-            all.extend(fitting.into_iter().map(|object| {
-                ObjectRef::new(*kind, object.namespace().unwrap_or_default(), object.name_any())
-            }));
+            all.extend(
+                fitting
+                    .into_iter()
+                    .map(|object| ObjectRef::new(*kind, object.namespace().unwrap_or_default(), object.name_any())),
+            );
         }
         anyhow::Ok(all)
     };
@@ -254,7 +256,9 @@ mod tests {
             assert!(told(&format!("server/ns/{name}")).is_ok(), "{name}");
         }
         let long = format!("server/a/{}", "A".repeat(64));
-        for text in ["server/web", "moon/a/b", "server/a/*", "server/a/>", "server//a", "server/a/", "server/a/_b", &long] {
+        for text in
+            ["server/web", "moon/a/b", "server/a/*", "server/a/>", "server//a", "server/a/", "server/a/_b", &long]
+        {
             assert!(told(text).is_err(), "{text}");
         }
         assert!(told("0c1d").unwrap_err().contains("--id"));

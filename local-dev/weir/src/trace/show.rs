@@ -27,13 +27,13 @@ pub struct Table {
 impl Table {
     /// Shows calls, a line each.
     pub fn tell(rows: impl Iterator<Item = Vec<String>>) -> Self {
-        let heading =
-            ["WHEN", "WHY", "READ", "DECIDED", "DID", "TOOK", "CALL", "OUTCOME"].map(str::to_owned).to_vec();
+        let heading = ["WHEN", "WHY", "READ", "DECIDED", "DID", "TOOK", "CALL", "OUTCOME"].map(str::to_owned).to_vec();
         let rows: Vec<Vec<String>> = std::iter::once(heading).chain(rows).collect();
         for line in align(&rows) {
             say!("{line}");
         }
-        let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+        let width =
+            |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
         Self { widths: (0..rows[0].len()).map(|column| " ".repeat(width(column).unwrap_or_default())).collect() }
     }
 
