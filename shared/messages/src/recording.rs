@@ -132,7 +132,7 @@ pub enum Entry<J = Value> {
         /// When.
         at: u64,
         /// What by, as a token: `time-up`, the call's deadline kept it from writing more; `no-answer`, an answer was not waited
-        /// for any longer.
+        /// for any longer; `panic`, the function panicked.
         by: String,
     },
     /// Something that this release does not know.

@@ -206,8 +206,14 @@ impl InProgress {
     }
 }
 
+/// The function panicked, and the call was ended by that.
+pub(crate) const PANIC: &str = "panic";
+
 impl Drop for InProgress {
     fn drop(&mut self) {
+        if self.head.is_some() && std::thread::panicking() {
+            self.tape.stopped(PANIC);
+        }
         self.close(Outcome { verdict: "ended".to_owned(), delay: None, problem: None });
     }
 }

@@ -9,7 +9,8 @@
 //!   time, those are answered first that were answered first: which of two failures comes first may decide.
 //! - Who asks counts: of requests that are otherwise alike, each is answered as the one was that was made with its token.
 //!   Tokens are placeholders here, and travel through the run as they did then. If none was made with it, any will do.
-//! - A call that was ended, by its deadline, the loss of its lease or a panic, is run to where it was ended, and no further.
+//! - A call that was ended, by its deadline or the loss of its lease, is run to where it was ended, and no further. One that
+//!   panicked is run for as long as it runs: whoever has mended it wants to see that it goes on.
 //! - A write that differs from the recorded one only in its body gets the recorded answer, so that the run goes on; the
 //!   difference shows in the decision.
 
@@ -33,7 +34,7 @@ use super::boundary::Boundary;
 use super::decision::{Decision, normal, normal_json, normal_text, omitted};
 use super::redact::{Json, Key, Secrets};
 use super::tape::NO_ANSWER;
-use super::{Mode, Recorder};
+use super::{Mode, PANIC, Recorder};
 use crate::Function;
 use crate::reconcile::Reconciler;
 use crate::worker::{Call, Handler};
@@ -252,6 +253,11 @@ impl Player {
         self.verdict == "abandoned"
     }
 
+    /// Whether the recorded call was ended from without.
+    fn was_ended(&self) -> bool {
+        self.verdict == "ended" && !self.is_stopped_by(PANIC)
+    }
+
     /// Whether the recorded call was stopped by this.
     pub(crate) fn is_stopped_by(&self, what: &str) -> bool {
         self.stops.iter().any(|(by, _)| by == what)
@@ -276,7 +282,7 @@ impl Player {
 
     /// What comes of a request that the recorded call did not wait for, until then.
     async fn silence(&self, done: u64) {
-        if self.verdict == "ended" && self.begins.iter().all(|at| *at <= done) {
+        if self.was_ended() && self.begins.iter().all(|at| *at <= done) {
             self.end.notify_one();
             return std::future::pending().await;
         }
@@ -313,7 +319,7 @@ impl Player {
                 Some(answer)
             }
             // It was ended before it came to this request, or while others fetched a token for it.
-            Err(_) if self.verdict == "ended" => {
+            Err(_) if self.was_ended() => {
                 self.end.notify_one();
                 std::future::pending().await
             }
