@@ -18,7 +18,9 @@ impl Secrets {
         match value {
             Node::Map(members) => {
                 let (kubernetes, called) = (is_kubernetes_secret(value), value.pair());
+                self.noted |= kubernetes || called.is_some();
                 for (name, value) in members {
+                    self.noted |= name == "managedFields";
                     match value {
                         Node::Map(data) if kubernetes && matches!(&**name, "data" | "stringData") => {
                             self.learn_data(data, name == "data");
@@ -31,6 +33,7 @@ impl Secrets {
                 let mut follows = false;
                 for item in items {
                     let flag = item.is_flag();
+                    self.noted |= flag;
                     match item {
                         Node::Text(text) if follows && !flag => self.learn_secret(text),
                         _ => self.learn_json(item, look, depth),
@@ -44,7 +47,9 @@ impl Secrets {
     }
 
     fn learn_member(&mut self, name: &str, value: &Node<'_>, look: Look, depth: usize) {
-        match (value, field(name)) {
+        let kind = field(name);
+        self.noted |= kind != Field::Plain;
+        match (value, kind) {
             (Node::Text(text), Field::Secret) => self.learn_secret(text),
             (Node::Text(text), Field::UserData) => self.learn_user_data(text),
             (Node::Text(text), Field::Plain) => self.learn_text(text, look, depth),
@@ -121,24 +126,30 @@ impl Secrets {
     }
 
     fn learn_text(&mut self, text: &str, look: Look, depth: usize) {
-        let Some(depth) = depth.checked_sub(1).filter(|_| text.len() >= super::SHORTEST) else { return };
-        match look.encoded.then(|| inside(text)).flatten() {
-            Some(Inside::Text(inner)) => return self.learn_text(&inner, Look::at(&inner), depth),
-            Some(Inside::Compressed(bytes)) => {
-                return inflated(&bytes).into_iter().for_each(|inner| self.learn_text(&inner, Look::at(&inner), depth));
-            }
-            None => {}
+        if text.len() < super::SHORTEST {
+            return;
+        }
+        let Some(depth) = depth.checked_sub(1) else {
+            self.noted = true;
+            return;
+        };
+        if let Some(inner) = look.encoded.then(|| inside(text)).flatten() {
+            return self.learn_inside(inner, depth);
         }
         if let Some(document) = document(text) {
+            self.noted = true;
             return self.learn_json(&document.value, Look::at(text), depth);
         }
-        if look.keys && text.contains(PRIVATE) {
-            self.learn_keys(text);
-        }
         if text.starts_with(CLOUD_CONFIG) {
+            self.noted = true;
             return self.learn_user_data(text);
         }
+        if look.keys && text.contains(PRIVATE) {
+            self.noted = true;
+            self.learn_keys(text);
+        }
         for value in values(text).into_iter().chain(userinfo(text)) {
+            self.noted = true;
             self.learn_secret(&text[value.clone()]);
             // In a form or a URL it is written otherwise than it is.
             let said = text[value.clone()].replace('+', " ");
@@ -149,17 +160,23 @@ impl Secrets {
         }
         if look.percents && text.contains('%') {
             for (_, said) in percents(text) {
+                self.noted = true;
                 self.learn_text(&said, Look::at(&said), depth);
             }
         }
         for (_, inner) in if look.encoded { words(text) } else { vec![] } {
-            let inner = match inner {
-                Inside::Text(inner) => Some(inner),
-                Inside::Compressed(bytes) => inflated(&bytes),
-            };
-            if let Some(inner) = inner {
-                self.learn_text(&inner, Look::at(&inner), depth);
-            }
+            self.learn_inside(inner, depth);
+        }
+    }
+
+    fn learn_inside(&mut self, inner: Inside, depth: usize) {
+        self.noted = true;
+        let inner = match inner {
+            Inside::Text(inner) => Some(inner),
+            Inside::Compressed(bytes) => inflated(&bytes),
+        };
+        if let Some(inner) = inner {
+            self.learn_text(&inner, Look::at(&inner), depth);
         }
     }
 }

@@ -109,12 +109,14 @@ pub struct Secrets {
     key: Key,
     known: Known,
     seen: Seen,
+    /// Whether there was anything to replace in the body that was learnt from last, known secrets aside.
+    noted: bool,
 }
 
 impl Secrets {
     /// None known yet.
     pub fn new(key: Key) -> Self {
-        Self { key, known: Known::default(), seen: Seen::default() }
+        Self { key, known: Known::default(), seen: Seen::default(), noted: false }
     }
 
     /// Remembers a secret, to be found wherever it stands.
@@ -153,10 +155,13 @@ impl Secrets {
             match std::str::from_utf8(body).ok().and_then(|text| Some((text, serde_json::from_str(text).ok()?))) {
                 Some((text, mut value)) => {
                     mark(about_secrets, &mut value);
-                    self.learn_json(&value, Look::at(text), DEEPEST);
+                    let look = Look::at(text);
+                    // What is written in an odd way is not looked at before it is read.
+                    self.noted = about_secrets || look.odd;
+                    self.learn_json(&value, look, DEEPEST);
                     match value {
                         Node::List(_) if about_secrets => omitted("a patch of a Secret"),
-                        value => What::Read { text, value },
+                        value => What::Read { text, value, plain: !self.noted },
                     }
                 }
                 None => omitted("not JSON"),
@@ -168,7 +173,7 @@ impl Secrets {
     /// What of a body is fit to be recorded; after all that belongs to it has been learnt from.
     pub fn body(&mut self, learnt: Learnt<'_>) -> Option<Body<Json>> {
         let Learnt { about_secrets, body, what } = learnt;
-        let (text, mut value) = match what {
+        let (text, mut value, plain) = match what {
             What::Ready(ready) => return ready,
             What::Made(made) if made.is_good(&self.known) => return Some(Body::Json(made.json)),
             // It was JSON then.
@@ -176,12 +181,18 @@ impl Secrets {
                 let text = std::str::from_utf8(body).ok()?;
                 let mut value = serde_json::from_str(text).ok()?;
                 mark(about_secrets, &mut value);
-                (text, value)
+                (text, value, false)
             }
-            What::Read { text, value } => (text, value),
+            What::Read { text, value, plain } => (text, value, plain),
         };
-        self.json(&mut value, text);
-        let json = serde_json::value::to_raw_value(&value).ok()?;
+        let json = if plain && !self.known.is_in(text) {
+            // Most bodies: neither looked at again nor written anew.
+            debug_assert!(self.leaves(&value, text), "something in it was not noted: {text}");
+            RawValue::from_string(text.to_owned()).ok()?
+        } else {
+            self.json(&mut value, text);
+            serde_json::value::to_raw_value(&value).ok()?
+        };
         self.seen.keep(about_secrets, body, &json, &self.known);
         Some(Body::Json(json))
     }
@@ -243,6 +254,8 @@ enum What<'a> {
     Read {
         text: &'a str,
         value: Node<'a>,
+        /// Whether there is nothing to replace in it, known secrets aside.
+        plain: bool,
     },
 }
 

@@ -18,6 +18,8 @@ use super::{DEEPEST, SHORTEST, Secrets, is_kubernetes_secret, is_placeholder, is
 #[derive(Clone, Copy)]
 #[allow(clippy::struct_excessive_bools, reason = "each is asked by itself")]
 pub(super) struct Look {
+    /// Letters that are written by their numbers.
+    pub(super) odd: bool,
     /// A known secret.
     known: bool,
     /// A private key.
@@ -34,6 +36,7 @@ impl Look {
         // Inside JSON a letter may be written by its number; then it is not seen before it is read.
         let odd = text.contains("\\u") || text.contains("\\/");
         Self {
+            odd,
             known: odd,
             keys: odd || text.contains(PRIVATE),
             percents: odd || text.contains('%'),
@@ -46,6 +49,13 @@ impl Secrets {
     /// Replaces every secret in `value`, which was read from `text`.
     pub(super) fn json(&self, value: &mut Node<'_>, text: &str) {
         self.json_at(value, self.look(text), DEEPEST);
+    }
+
+    /// Whether nothing in it would be replaced.
+    pub(super) fn leaves(&self, value: &Node<'_>, text: &str) -> bool {
+        let mut left = value.clone();
+        self.json(&mut left, text);
+        left == *value
     }
 
     /// Text without its secrets.
