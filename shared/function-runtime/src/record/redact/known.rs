@@ -1,4 +1,5 @@
-//! The secrets that are known, and all of them found in one pass over a text: at each place six bytes are looked up.
+//! The secrets that are known, and all of them found in one pass over a text: by their
+//! first bytes.
 //!
 //! Invariants
 //! - A secret is found as it is, as it is written inside JSON, in URLs, in hexadecimal digits, and anywhere within base64, whatever
@@ -27,8 +28,12 @@ const TELLING_DATA: usize = 64;
 const MOST: usize = 8192;
 /// Nor do they take more memory than this, in bytes, about.
 const MOST_BYTES: usize = 8 << 20;
-/// So many bits there are for each form, of which it takes one.
-const BITS: usize = 16;
+/// So many bits there are for each form, of which it takes [`STRIDE`].
+const BITS: usize = 32;
+/// By so many bytes most places of a text are told from all beginnings.
+const GRAM: usize = 4;
+/// Of so many places in a row one is enough to look at: whatever begins at any of them has its bytes.
+const STRIDE: usize = SHORTEST - GRAM + 1;
 
 /// What a secret is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,37 +58,39 @@ struct Form {
 /// would, when secrets are learnt call by call.
 #[derive(Default)]
 struct Finder {
-    forms: HashMap<u64, Vec<Form>, foldhash::fast::RandomState>,
+    forms: HashMap<[u8; SHORTEST], Vec<Form>, foldhash::fast::RandomState>,
     many: usize,
-    /// A bit for each beginning, at a place that hangs on it: most places of a text are told by it from all beginnings. Of a power
-    /// of two bits.
+    /// A bit for each [`GRAM`] bytes in a row of a beginning, at a place that hangs on them. Of a power of two bits.
     bits: Vec<u64>,
 }
 
 impl Finder {
     fn add(&mut self, form: Form) {
-        let Some(beginning) = beginning(form.text.as_bytes()) else { return };
+        let Some(beginning) = form.text.as_bytes().first_chunk().copied() else { return };
         self.forms.entry(beginning).or_default().push(form);
         self.many += 1;
         if self.many * BITS > self.bits.len() * 64 {
             self.bits = vec![0; (self.many * BITS / 64).next_power_of_two() * 2];
-            let all: Vec<u64> = self.forms.keys().copied().collect();
+            let all: Vec<_> = self.forms.keys().copied().collect();
             all.into_iter().for_each(|beginning| self.mark(beginning));
         } else {
             self.mark(beginning);
         }
     }
 
-    fn mark(&mut self, beginning: u64) {
-        let (at, bit) = self.place(beginning);
-        if let Some(bits) = self.bits.get_mut(at) {
-            *bits |= bit;
+    fn mark(&mut self, beginning: [u8; SHORTEST]) {
+        for gram in beginning.windows(GRAM) {
+            let (at, bit) = self.place(gram);
+            if let Some(bits) = self.bits.get_mut(at) {
+                *bits |= bit;
+            }
         }
     }
 
-    /// Which bit is a beginning's. There are some.
-    fn place(&self, beginning: u64) -> (usize, u64) {
-        let hash = beginning.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    /// Which bit is whose.
+    fn place(&self, gram: &[u8]) -> (usize, u64) {
+        let gram = gram.first_chunk().map_or(0, |gram| u64::from(u32::from_le_bytes(*gram)));
+        let hash = gram.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // The high bits hang on all others.
         let at = (hash >> 40) as usize & (self.bits.len().wrapping_sub(1));
         (at, 1 << (hash >> 34 & 63))
@@ -95,40 +102,32 @@ impl Finder {
             return None;
         }
         let bytes = text.as_bytes();
-        let (first, rest) = bytes.get(from..)?.split_first_chunk::<{ SHORTEST - 1 }>()?;
-        let mut window = first.iter().fold(0, |window, byte| slid(window, *byte));
-        for (at, byte) in (from..).zip(rest) {
-            window = slid(window, *byte);
-            let (place, bit) = self.place(window);
-            if self.bits.get(place).is_some_and(|bits| bits & bit != 0)
-                && let Some((mut many, by)) = self.best(window, &bytes[at..])
-            {
-                while !text.is_char_boundary(at + many) {
-                    many -= 1;
+        let grams = bytes.get(from + STRIDE - 1..)?.windows(GRAM).step_by(STRIDE);
+        for (at, gram) in grams.enumerate() {
+            let (place, bit) = self.place(gram);
+            if self.bits.get(place).is_none_or(|bits| bits & bit == 0) {
+                continue;
+            }
+            let first = from + at * STRIDE;
+            for at in first..first + STRIDE {
+                if let Some((mut many, by)) = self.best(&bytes[at..]) {
+                    while !text.is_char_boundary(at + many) {
+                        many -= 1;
+                    }
+                    return Some((at, many, by));
                 }
-                return Some((at, many, by));
             }
         }
         None
     }
 
     /// Of the forms that begin so, the one of which most is there.
-    fn best(&self, beginning: u64, rest: &[u8]) -> Option<(usize, &str)> {
+    fn best(&self, rest: &[u8]) -> Option<(usize, &str)> {
         let same = |form: &Form| rest.iter().zip(form.text.as_bytes()).take_while(|(one, other)| one == other).count();
-        let forms = self.forms.get(&beginning)?.iter().map(|form| (same(form), form));
+        let forms = self.forms.get(rest.first_chunk::<SHORTEST>()?)?.iter().map(|form| (same(form), form));
         let best = forms.filter(|(same, form)| *same >= form.telling).max_by_key(|(same, _)| *same);
         best.map(|(many, form)| (many, &*form.by))
     }
-}
-
-/// The last [`SHORTEST`] bytes, when one more is met.
-const fn slid(window: u64, byte: u8) -> u64 {
-    window >> 8 | (byte as u64) << (8 * (SHORTEST - 1))
-}
-
-fn beginning(text: &[u8]) -> Option<u64> {
-    let first = text.first_chunk::<SHORTEST>()?;
-    Some(first.iter().fold(0, |window, byte| slid(window, *byte)))
 }
 
 /// The secrets that are known.
@@ -287,6 +286,19 @@ mod tests {
             ("abcdé", "abcdé"),
         ] {
             assert_eq!(known.replace(text).unwrap_or_else(|| text.to_owned()), without);
+        }
+    }
+
+    /// Proves: R-2
+    #[test]
+    fn a_secret_is_found_at_every_place_of_a_text() {
+        let known = known(&["abcdef", "éa\u{1f511}bc"]);
+        for before in 0..9 {
+            for (secret, after) in [("abcdef", ""), ("éa\u{1f511}bc", "é"), ("abcdef", "abcdef")] {
+                let text = format!("{}{secret}{after}", "abcé".chars().cycle().take(before).collect::<String>());
+                let expected = text.replace(secret, "X");
+                assert_eq!(known.replace(&text), Some(expected), "{text}");
+            }
         }
     }
 

@@ -314,6 +314,21 @@ proptest! {
         }
     }
 
+    /// Proves: R-2
+    #[test]
+    fn a_secret_that_is_too_short_to_be_searched_for_goes_where_it_stands(
+        plant in plants(),
+        burial in proptest::collection::vec(any::<u8>(), 0..3),
+    ) {
+        let mut secrets = Secrets::new(Key([1; 32]));
+        let body = Bytes::from(buried(planted("Zq7Z", plant), &burial).to_string());
+        let learnt = secrets.learn("/x", &body);
+        let Some(Body::Json(left)) = secrets.body(learnt) else { panic!("a JSON body is kept") };
+        let mut all = Vec::new();
+        unfolded(left.get(), 8, &mut all);
+        prop_assert!(!all.iter().any(|text| text.contains("Zq7Z")), "{plant:?}: {}", left.get());
+    }
+
     /// Proves: R-3
     #[test]
     fn what_is_recorded_again_stays_as_it_is(plant in plants(), burial in proptest::collection::vec(any::<u8>(), 0..3)) {

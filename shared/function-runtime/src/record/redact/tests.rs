@@ -163,3 +163,61 @@ fn what_is_quoted_whole_goes_whole_though_a_part_of_it_says_that_it_is_a_secret(
         }
     }
 }
+
+/// Proves: R-2, R-3
+#[test]
+fn what_is_no_secret_stays_to_the_byte_however_much_it_is_called_like_one() {
+    let text = r#"{"server": {"id": "b0000000-0000-4000-8000-00000000000a", "key_name": "identity-key", "tags": ["owner=team", "a:b"],
+        "security_groups": [{"name": "web"}], "metadata": {"primary_key": "the-name", "public_key": "of-somebody", "stage": "test"},
+        "addresses": {"private": [{"addr": "10.0.0.4", "version": 4}]}, "token_expires_at": "2026-01-01T00:00:00Z",
+        "passwordSecretRef": {"name": "the-secret", "key": "the-key"}, "serviceAccountSecret": {"namespace": "x-space", "name": "an-account"},
+        "application_credentials": [{"id": "0f3a1c2d4b5e69788796a5b4c3d2e1f0", "name": "the-credential"}], "max_tokens": 12,
+        "links": [{"rel": "next", "href": "http://h/v2.1/servers?marker=abc&limit=10"}], "env": [{"name": "STAGE", "value": "production"}],
+        "auth_url": "https://keystone/v3", "labels": {"regions.unikorn-cloud.org/held-secret": "the-secret"},
+        "fault": {"message": "No valid host was found.", "details": "Traceback:\n  File \"x.py\", line 6\nNoValidHost: none"}}}"#;
+    let left = redacted("/x", &serde_json::from_str(text).unwrap());
+    assert_eq!(left, serde_json::from_str::<Value>(text).unwrap());
+    // What holds nothing at all is not even written anew.
+    let (plain, mut secrets) = (r#"{"a": [1.0, "b"],  "key_name": "c"}"#, Secrets::new(Key::random()));
+    let body = Bytes::from(plain);
+    let learnt = secrets.learn("/x", &body);
+    assert!(matches!(secrets.body(learnt), Some(Body::Json(json)) if json.get() == plain));
+}
+
+/// Proves: R-2
+#[test]
+fn what_user_data_says_goes_where_it_stands_alone_and_what_others_go_by_stays() {
+    let data = "#cloud-config\nhostname: web-server-1\nchpasswd: {list: 'root:hunter2-of-root'}\nwrite_files:\n- path: /etc/x.env\n  \
+        content: |\n    API_TOKEN=tok-en-of-x\n    PROJECT=0f3a1c2d4b5e69788796a5b4c3d2e1f0\n- content: join K10f3a9Bc77Qz18LmN0pR\n";
+    let value = json!([
+        {"spec": {"userData": STANDARD.encode(data)}},
+        {"tags": ["hunter2-of-root", "web-server-1"], "metadata": {"x": "tok-en-of-x", "project": "0f3a1c2d4b5e69788796a5b4c3d2e1f0"},
+            "fault": {"message": "cannot join with K10f3a9Bc77Qz18LmN0pR"}},
+    ]);
+    let left = redacted("/x", &value);
+    for secret in ["hunter2-of-root", "tok-en-of-x", "K10f3a9Bc77Qz18LmN0pR"] {
+        must_not_hold(&left.to_string(), secret);
+    }
+    assert_eq!((&left[1]["tags"][1], &left[1]["metadata"]["project"]), (&value[1]["tags"][1], &value[1]["metadata"]["project"]));
+}
+
+/// Proves: R-2
+#[test]
+fn what_headers_say_is_known_apart_from_their_schemes() {
+    let mut secrets = Secrets::new(Key::random());
+    for (name, value) in [
+        ("authorization", format!("Basic {}", STANDARD.encode("somebody:hunter2-of-basic"))),
+        ("authorization", "Bearer tok-of-bearer".to_owned()),
+        ("set-cookie", "session=cookie-of-set; Path=/api; HttpOnly; SameSite=Strict".to_owned()),
+        ("cookie", "one=cookie-one; two=\"cookie-two\"".to_owned()),
+    ] {
+        secrets.learn_header(name, &value);
+    }
+    for secret in ["hunter2-of-basic", "tok-of-bearer", "cookie-of-set", "cookie-one", "cookie-two"] {
+        let left = secrets.text(&format!("it was {secret}!")).into_owned();
+        assert!(left.starts_with("it was redacted-") && !left.contains(secret), "{left}");
+    }
+    for word in ["somebody", "Bearer", "HttpOnly", "Strict", "/api"] {
+        assert_eq!(secrets.text(word), word);
+    }
+}
