@@ -1,4 +1,7 @@
 //! The process of a function: settings, telemetry, connections, worker, until it is told to stop.
+//!
+//! Memory comes from libc's allocator. Measured with 32 calls at once: mimalloc takes 7 % less processor time, and twice the memory
+//! that is in use where libc takes a third more; whoever runs a process for each kind pays for memory all the time.
 
 use crate::reconcile::Reconciler;
 use crate::record::Recorder;
@@ -8,10 +11,6 @@ use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use weir_provider::Provider;
-
-/// Of every program that is made with this crate.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Runs `function` as this process until SIGTERM or SIGINT. This is all of a function's `main`.
 ///

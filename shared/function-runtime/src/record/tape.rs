@@ -248,7 +248,7 @@ impl Tape {
                 };
                 match answered.await {
                     Ok((parts, body)) => {
-                        open.answered(Answered::response(parts.status, &parts.headers, body.clone()));
+                        open.answered(Answered::response(parts.status, &parts.headers, &body));
                         Ok::<_, tower::BoxError>(Response::from_parts(parts, Body::from(body)))
                     }
                     Err(error) => {
@@ -355,7 +355,7 @@ impl Transport for Taped {
             let open = self.tape.open(Peer::Openstack, &request, request.body());
             let answer = self.inner.send(request).await;
             open.answered(match &answer {
-                Ok(response) => Answered::response(response.status(), response.headers(), response.body().clone()),
+                Ok(response) => Answered::response(response.status(), response.headers(), response.body()),
                 Err(error) => Answered::Failed { failure: failure(error), detail: error.to_string() },
             });
             answer
