@@ -68,14 +68,15 @@ struct Found {
     /// Processor time of an object in it, in µs: all that is the side's own.
     cost: Vec<f64>,
     /// The same of the working process alone.
-    own: Vec<f64>,
+    alone: Vec<f64>,
     /// The same of the simulators.
     simulators: Vec<f64>,
     /// Requests of an object.
     kubernetes: Vec<f64>,
     cloud: Vec<f64>,
-    /// Memory of the working process at most, in MiB, and after all.
+    /// Memory of the working process at most, in MiB; without what files take of it; and after all.
     peak: f64,
+    own: f64,
     resident: f64,
     /// Latencies in ms.
     idle: Vec<f64>,
@@ -119,7 +120,7 @@ fn resync_figures(many: usize, ours: &Found, theirs: &Found, publisher: Option<f
         both(format!("resync of {many} settled servers"), "s", |found| &found.wall),
         both("processor time of an object, everything (function, publisher, nats)".into(), "µs", |found| &found.cost)
             .at_most_times(2.0),
-        both("processor time of an object, the working process".into(), "µs", |found| &found.own),
+        both("processor time of an object, the working process".into(), "µs", |found| &found.alone),
         both("processor time of an object, simulators".into(), "µs", |found| &found.simulators),
         both("requests to Kubernetes for an object".into(), "", |found| &found.kubernetes),
         both("requests to OpenStack for an object".into(), "", |found| &found.cloud).at_most_times(1.005),
@@ -129,6 +130,14 @@ fn resync_figures(many: usize, ours: &Found, theirs: &Found, publisher: Option<f
             "MiB",
             one(ours.peak),
             one(theirs.peak),
+        )
+        .at_most_times(0.25),
+        Figure::new(
+            'b',
+            "the same without the pages of its executable and libraries",
+            "MiB",
+            one(ours.own),
+            one(theirs.own),
         )
         .at_most_times(0.25),
         Figure::new('b', "memory of the working process, in the end", "MiB", one(ours.resident), one(theirs.resident)),
@@ -287,7 +296,7 @@ async fn measure(
         found.loaded = latencies(rig, keeper, changing, Some(waiting)).await.with_context(|| format!("(d) {side}"))?;
     }
     let usage = keeper.worker().usage()?;
-    (found.peak, found.resident) = (mib(usage.peak), mib(usage.resident));
+    (found.peak, found.own, found.resident) = (mib(usage.peak), mib(usage.own_peak()), mib(usage.resident));
     Ok(found)
 }
 
@@ -304,7 +313,7 @@ async fn resync(rig: &Rig, keeper: &Keeper, objects: usize, found: &mut Found) -
     keeper.rest(rig, all).await?;
     let each = |used: Duration, before: Duration| used.saturating_sub(before).as_secs_f64() * 1e6 / objects_made;
     found.cost.push(each(keeper.used(rig)?, before.0));
-    found.own.push(each(keeper.worker().usage()?.cpu, before.1));
+    found.alone.push(each(keeper.worker().usage()?.cpu, before.1));
     found.simulators.push(each(rig.simulators_usage()?, before.2));
     let Served { kubernetes, cloud } = rig.served().await?;
     found.kubernetes.push((kubernetes - served.kubernetes) as f64 / objects_made);
