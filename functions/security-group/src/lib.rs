@@ -61,7 +61,7 @@ impl Function for SecurityGroups {
         let Some(foothold) = scope.foothold(object).await? else {
             return Ok(());
         };
-        let (session, name) = (foothold.session()?, object.name_any());
+        let (session, name) = (foothold.any_session(), object.name_any());
         for _ in 0..SPARE_STEPS {
             let Some(group) = observe::observe(&session, &name).await? else {
                 return Ok(());

@@ -141,3 +141,20 @@ async fn nothing_is_made_through_an_identity_record_or_region_that_could_vanish(
     assert!(matches!(drive(&world, &identities, IDENTITY).await, Verdict::Gone));
     assert_eq!(world.made(), [].into());
 }
+
+/// As it is while its identity is being made, and for ever if that is deleted meanwhile.
+///
+/// Proves: NET-12, OWN-8
+#[tokio::test]
+async fn a_group_goes_when_its_identity_has_a_project_and_no_credential() {
+    let (world, caller) = settled().await;
+    world.delete(Kind::Identity, IDENTITY).await;
+    let nothing = json!({"applicationCredentialID": null, "applicationCredentialSecret": null, "password": null});
+    let patch = json!({ "spec": nothing });
+    let patch = kube::api::Patch::Merge(patch);
+    let api = world::record_api(&world.client);
+    api.patch(IDENTITY, &kube::api::PatchParams::default(), &patch).await.unwrap();
+    world.delete(Kind::SecurityGroup, NAME).await;
+    assert!(matches!(drive(&world, &caller, NAME).await, Verdict::Gone));
+    assert_eq!(world.made().get("security_groups"), None);
+}

@@ -164,8 +164,7 @@ fn show(observed: &Observed, desired: &Desired, status: &mut crd::ServerStatus) 
 
 /// Removes everything, in order, until a fresh look shows nothing.
 async fn remove(foothold: &Foothold, server: &crd::Server) -> Result<(), Problem> {
-    // The identity's own credential may be gone, or never have come to be; the region's reaches as far.
-    let session = foothold.session().unwrap_or_else(|_| foothold.manager());
+    let session = foothold.any_session();
     let cloud = Cloud { foothold, session: &session };
     let id = server.name_any();
     let (port, name) = (names::server_port(&id), labels::display_name(server));

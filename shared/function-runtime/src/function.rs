@@ -356,6 +356,14 @@ impl Foothold {
         self.region.identity(&self.record)
     }
 
+    /// A session to remove things with: the identity's or, where its application credential is gone or has never come to be,
+    /// the region's, which reaches as far. Nothing would tell when an identity that is being deleted itself has come to have
+    /// one, and its user may never be let in.
+    pub fn any_session(&self) -> Session {
+        let own = self.record.has_application_credential().then(|| self.session().ok()).flatten();
+        own.unwrap_or_else(|| self.manager())
+    }
+
     /// A session with the region's credential in the identity's project: for what needs a manager there.
     pub fn manager(&self) -> Session {
         self.region.manager_in_project(&self.record.project)

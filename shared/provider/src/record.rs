@@ -25,6 +25,12 @@ impl Record {
         })
     }
 
+    /// Whether an application credential is recorded. Before that one is, the identity's user may not be allowed anything yet.
+    pub fn has_application_credential(&self) -> bool {
+        let spec = &self.spec;
+        text(spec.application_credential_id.as_deref()).is_some() && spec.application_credential_secret.is_some()
+    }
+
     /// The credential to work with: the application credential, which can do least; before there is one, or in records
     /// taken over without one, user and password.
     pub(crate) fn credential(&self) -> Option<(Credential, Scope)> {
