@@ -65,10 +65,6 @@ async fn an_invocation_is_a_tick_and_two_of_one_region_are_never_at_work_at_once
     holder.release().await;
     assert_eq!(monitor.batch(&[Message::about(&region())]).await, Vec::<String>::new());
     assert_eq!(monitor.invoke(tick()).await, settled, "the very same event, again");
-
-    room.world.delete(Kind::Region, World::REGION).await;
-    let gone = Answer::Response(json!({"object": region().to_string(), "outcome": "gone"}));
-    eventually("the region is gone", async || monitor.invoke(tick()).await == gone).await;
 }
 
 /// Proves: L-4

@@ -30,7 +30,8 @@ fn all_that_the_template_deploys_is_packaged() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../infra/lambda/package");
     let script = std::fs::read_to_string(path).expect("the script");
     let packaged = script.lines().find_map(|line| line.strip_prefix("functions=")).expect("the functions");
-    let packaged: BTreeSet<String> = packaged.trim_matches('"').split(' ').map(|name| format!("build/{name}/")).collect();
+    let packaged: BTreeSet<String> =
+        packaged.trim_matches('"').split(' ').map(|name| format!("build/{name}/")).collect();
     let template = template();
     let resources = template["Resources"].as_object().expect("resources").values();
     let deployed = resources.filter_map(|resource| resource["Properties"]["CodeUri"].as_str().map(str::to_owned));

@@ -153,7 +153,9 @@ impl Monitor {
             }
             None => {
                 tracing::warn!(projects, failed, servers, written, took = ?began.elapsed(), "out of time; the next round looks at the rest");
-                let message = format!("only {projects} identities' servers could be looked at in the time that one call may take");
+                let message = format!(
+                    "only {projects} identities' servers could be looked at in the time that one call may take"
+                );
                 scope.troubled_by(Some(&Problem::retry(message)));
                 "cut"
             }

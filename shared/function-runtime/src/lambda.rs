@@ -45,8 +45,8 @@ use crate::reconcile::Reconciler;
 use crate::record::Recorder;
 use crate::settings::{self, Settings};
 use crate::telemetry::{self, metrics};
-use crate::worker::{Call, Handler};
 use crate::worker::caller::{Caller, Fate, combine};
+use crate::worker::{Call, Handler};
 use crate::{Function, queue, run};
 
 /// Set by Lambda, and by nobody else: where the runtime API is, as `host:port`.
@@ -113,7 +113,8 @@ pub async fn refuse(because: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     check_environment()?;
-    let error = anyhow::anyhow!("this does not run on Lambda, but as a process that reaches NATS and Kubernetes: {because}");
+    let error =
+        anyhow::anyhow!("this does not run on Lambda, but as a process that reaches NATS and Kubernetes: {because}");
     tell_of_failed_start(&error).await;
     Err(error)
 }
