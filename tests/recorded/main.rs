@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
-use studio::{AUTHORITY, GROUP, IDENTITY, NETWORK, SERVER, Studio, USER_SECRET, again, listen};
+use studio::{AUTHORITY, GROUP, IDENTITY, NETWORK, SERVER, Studio, TAG_SECRET, USER_SECRET, again, listen};
 use weir_api::{Kind, ObjectRef};
 use weir_function_runtime::record::past::{Writer, open};
 use weir_function_runtime::record::{Line, Mode, Recorder};
@@ -56,6 +56,7 @@ async fn life(studio: &Studio) -> Vec<String> {
     let key = String::from_utf8(spec.ssh_private_key.unwrap().expose().as_bytes().to_vec()).unwrap();
     let mut secrets = vec![
         USER_SECRET.to_owned(),
+        TAG_SECRET.to_owned(),
         world.cloud.bootstrap().credential.password,
         spec.password.unwrap().expose().clone(),
         spec.application_credential_secret.unwrap().expose().clone(),

@@ -30,6 +30,8 @@ pub const AUTHORITY: &str = "b0000000-0000-4000-8000-00000000000d";
 
 /// What no recording may hold.
 pub const USER_SECRET: &str = "staple-battery-4711";
+/// Nor this.
+pub const TAG_SECRET: &str = "correct-horse-0815";
 
 /// More calls than any object needs, however many of them fail.
 const CALLS: usize = 60;
@@ -101,6 +103,8 @@ impl Studio {
         let user_data = format!("#cloud-config\nchpasswd:\n  list: 'root:{USER_SECRET}'\n");
         let mut spec = json!({"flavorID": cloud.flavors[1].0, "image": {"id": cloud.images[0].0},
             "networks": [{"id": NETWORK}], "securityGroups": [{"id": GROUP}], "publicIPAllocation": {"enabled": true},
+            // What user data says may stand elsewhere by itself.
+            "tags": [{"name": "note", "value": USER_SECRET}, {"name": "db-password", "value": TAG_SECRET}],
             "userData": base64::engine::general_purpose::STANDARD.encode(user_data)});
         for (field, value) in more.as_object().into_iter().flatten() {
             spec[field] = value.clone();

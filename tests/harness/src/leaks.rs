@@ -117,9 +117,17 @@ fn add(text: &str, into: &mut BTreeSet<String>) {
     }
 }
 
-/// What a key or user data is known by: its lines, without those that many have.
+/// How names end behind which user data has its secrets, in lower case.
+const TELLING: [&str; 5] = ["password", "passwd", "secret", "token", "api_key"];
+
+/// What a key or user data is known by: its lines, without those that many have, and what stands behind a telling name by itself.
 fn lines(text: &str, into: &mut BTreeSet<String>) {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    for (name, value) in lines.iter().filter_map(|line| line.split_once([':', '='])) {
+        if TELLING.iter().any(|ending| name.trim().to_ascii_lowercase().ends_with(ending)) {
+            add(value.trim().trim_matches(['"', '\'']), into);
+        }
+    }
     let telling =
         |line: &&&str| line.len() > 16 && !line.starts_with(['-', '#']) && !line.starts_with("b3BlbnNzaC1rZXk");
     for line in lines.iter().filter(telling) {
@@ -177,11 +185,12 @@ mod tests {
             &mut secrets,
         );
         gather(
-            &json!({"spec": {"userData": STANDARD.encode("#cloud-config\nlist: 'root:correct-horse'\n")}}),
+            &json!({"spec": {"userData": STANDARD.encode("#cloud-config\nlist: 'root:correct-horse'\nDB_PASSWORD=\"hunter2-alone\"\n")}}),
             &mut secrets,
         );
         for text in [
             "a battery-staple".to_owned(),
+            "hunter2-alone".to_owned(),
             STANDARD.encode("a battery-staple b"),
             STANDARD.encode(STANDARD.encode("list: 'root:correct-horse'")),
             format!("token gAAAAAB{}", "x".repeat(40)),

@@ -72,7 +72,9 @@ impl Finder {
         if self.many * BITS > self.bits.len() * 64 {
             self.bits = vec![0; (self.many * BITS / 64).next_power_of_two() * 2];
             let all: Vec<_> = self.forms.keys().copied().collect();
-            all.into_iter().for_each(|beginning| self.mark(beginning));
+            for beginning in all {
+                self.mark(beginning);
+            }
         } else {
             self.mark(beginning);
         }
@@ -236,8 +238,10 @@ fn forms(secret: &str, sort: Sort) -> Vec<String> {
     forms
 }
 
-fn hex(text: &str) -> String {
+/// A text in hexadecimal digits.
+pub(super) fn hex(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len() * 2), |mut out, byte| {
+        // Writing to a String cannot fail.
         let _ = write!(out, "{byte:02x}");
         out
     })

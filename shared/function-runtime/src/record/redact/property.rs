@@ -7,7 +7,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::known::{Sort, percent};
+use super::known::{Sort, hex, percent};
 use super::*;
 
 /// A text inside another one.
@@ -35,7 +35,7 @@ fn wrapped(text: &str, how: Wrap) -> String {
         Wrap::Yaml => serde_yaml_ng::to_string(&json!({"apiVersion": "v1", "x": [text]})).unwrap(),
         Wrap::Basic => format!("Basic {}", STANDARD.encode(format!("somebody:{text}"))),
         Wrap::Url => format!("https://host/a?x={}&y=z", percent(text, "%20", false)),
-        Wrap::Hex => text.bytes().map(|byte| format!("{byte:02x}")).collect(),
+        Wrap::Hex => hex(text),
         Wrap::Zip => STANDARD.encode(gzip(text)),
     }
 }

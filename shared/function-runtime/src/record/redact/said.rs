@@ -376,7 +376,9 @@ mod tests {
     /// Proves: R-2
     #[test]
     fn however_much_is_in_it_no_more_is_learnt_than_can_be_kept() {
-        let many: String = (0..5000).map(|n| format!("A_TOKEN=hunter{n:05}\nx {n:05}f3a9Bc77Qz18LmN0pR\n")).collect();
+        let many: Vec<String> =
+            (0..5000).map(|n| format!("A_TOKEN=hunter{n:05}\nx {n:05}f3a9Bc77Qz18LmN0pR")).collect();
+        let many = many.join("\n");
         assert_eq!(Said::of(&many).secrets().count(), 2 * MOST);
         let bomb = STANDARD.encode(gzip(&"password: hunter2it\n".repeat(1 << 17)));
         let said = Said::of(&bomb);

@@ -198,7 +198,10 @@ fn what_user_data_says_goes_where_it_stands_alone_and_what_others_go_by_stays() 
     for secret in ["hunter2-of-root", "tok-en-of-x", "K10f3a9Bc77Qz18LmN0pR"] {
         must_not_hold(&left.to_string(), secret);
     }
-    assert_eq!((&left[1]["tags"][1], &left[1]["metadata"]["project"]), (&value[1]["tags"][1], &value[1]["metadata"]["project"]));
+    assert_eq!(
+        (&left[1]["tags"][1], &left[1]["metadata"]["project"]),
+        (&value[1]["tags"][1], &value[1]["metadata"]["project"])
+    );
 }
 
 /// Proves: R-2
