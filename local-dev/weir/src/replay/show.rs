@@ -59,7 +59,7 @@ fn beside(old: &Decision, new: &Decision, stopped: bool) -> Vec<String> {
     let mut rows = vec![vec![String::new(), "RECORDED".to_owned(), "REPLAYED".to_owned()]];
     for at in 0..lines {
         let (old, new) = (old.lines.get(at), new.lines.get(at));
-        let text = |line: Option<&Line>| line.map_or_else(|| "-".to_owned(), |line| clean(&line.brief()));
+        let text = |line: Option<&Line>| line.map_or_else(|| "-".to_owned(), |line| clean(&near(&line.brief())));
         rows.push(pair(text(old), text(new), old == new));
     }
     if stopped {
@@ -70,6 +70,15 @@ fn beside(old: &Decision, new: &Decision, stopped: bool) -> Vec<String> {
         rows.push(pair(text(&old.problem), text(&new.problem), old.problem == new.problem));
     }
     align(&rows)
+}
+
+/// A request without what the URLs of all objects have in common: two of them have to fit beside each other.
+fn near(line: &str) -> String {
+    let object = line.split_once(" /apis/").and_then(|(method, path)| {
+        let (_, object) = path.split_once("/namespaces/")?.1.split_once('/')?;
+        Some(format!("{method} …/{object}"))
+    });
+    object.unwrap_or_else(|| line.to_owned())
 }
 
 /// The first point where two decisions part, as `diff -u` would show it.
@@ -170,6 +179,14 @@ mod tests {
                 "  …"
             ]
         );
+    }
+
+    #[test]
+    fn a_request_about_an_object_is_short() {
+        assert_eq!(near("PATCH /apis/g/v1/namespaces/ns/servers/a/status"), "PATCH …/servers/a/status");
+        for other in ["POST /network/v2.0/ports", "step x /apis/y", "PATCH /apis/g/v1/nodes/a"] {
+            assert_eq!(near(other), other);
+        }
     }
 
     /// Proves: R-3
