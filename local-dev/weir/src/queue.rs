@@ -230,7 +230,7 @@ fn settings(checkout: &Checkout, told: Option<&str>) -> anyhow::Result<Option<Se
         match running()? {
             Some(stack) if stack.places.nats == servers => {}
             Some(_) => {
-                complain!("weir: this is about {servers}, as WEIR_NATS_URL has it, not about the stack that runs here")
+                complain!("weir: this is about {servers}, as WEIR_NATS_URL has it, not about the stack that runs here");
             }
             None => complain!("weir: this is about {servers}, as WEIR_NATS_URL has it"),
         }

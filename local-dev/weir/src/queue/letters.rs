@@ -133,9 +133,10 @@ impl Report {
     fn add(&mut self, done: bool, number: u64, words: &str, outcome: Value) {
         self.any = true;
         self.all &= done;
-        match &mut self.outcomes {
-            Some(outcomes) => outcomes.push(outcome),
-            None => say!("{number}: {words}"),
+        if let Some(outcomes) = &mut self.outcomes {
+            outcomes.push(outcome);
+        } else {
+            say!("{number}: {words}");
         }
     }
 
