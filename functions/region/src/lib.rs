@@ -46,11 +46,17 @@ impl Function for Regions {
         keep_note(scope, object, at).await?;
         let secrets: Api<Secret> = scope.api_in(&at.namespace);
         let secret = get(&secrets, &at.name).await?;
+        let found = secret.is_some();
         let going = secret.as_ref().is_some_and(|secret| secret.metadata.deletion_timestamp.is_some());
         if let Some(secret) = secret.filter(|_| !going) {
             kubernetes::hold(&secrets, &secret, &reference(object)).await?;
         }
-        let observed = observe::observe(scope.open(object).await?).await;
+        let cloud = scope.open(object).await?;
+        // Of use is the region only once its Secret is held, and its status is what tells those who wait for that.
+        if !found {
+            return Err(Problem::reread().with_detail("the region's Secret has come meanwhile"));
+        }
+        let observed = observe::observe(cloud).await;
         let faults = decide::faults(&observed, &weir_provider::identity_roles(openstack));
         if !faults.is_empty() {
             let mut problem = Problem::retry(faults.join("; ")).with_detail(observed.errors());

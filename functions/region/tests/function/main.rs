@@ -116,6 +116,21 @@ async fn a_region_holds_its_secret_and_goes_after_its_identities() {
     assert!(world::secret(&world).await.is_none(), "and then it goes");
 }
 
+/// Its status tells those who wait for a held Secret that there is one, and nothing else does.
+///
+/// Proves: REG-1, W-5
+#[tokio::test]
+async fn a_secret_that_comes_between_two_looks_is_held_before_the_region_is_provisioned() {
+    let world = World::fresh().await;
+    let caller = Caller::new(&world, Regions);
+    let not_there = weir_kube_sim::Fault::status(404).user_agent(World::FUNCTION).verb("get").resource("secrets");
+    world.kubernetes.faults().add(not_there.times(1)).unwrap();
+    assert!(matches!(caller.call(World::REGION).await, Verdict::Settled));
+    assert_eq!(told(&world).await, "Provisioned: provisioned");
+    let held = world::secret(&world).await.unwrap().metadata.finalizers.unwrap_or_default();
+    assert_eq!(held, [Kind::Region.reference(World::REGION)]);
+}
+
 /// Whoever names a region may have used it, however far it has come: no status tells, and no label that was changed since.
 ///
 /// Proves: OWN-8
