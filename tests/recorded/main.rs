@@ -174,7 +174,9 @@ async fn every_call_of_a_life_with_faults_is_decided_again_to_the_byte_and_no_re
                 recordings.iter().filter(|r| r.object().kind == kind).take(4).cloned().collect();
             let path = Path::new(FOLDER).join(format!("{name}.json"));
             let mut file = Writer::begin(std::fs::File::create(path).unwrap()).unwrap();
-            calls.iter().for_each(|call| file.call(call).unwrap());
+            for call in &calls {
+                file.call(call).unwrap();
+            }
             file.end().unwrap();
         }
     }
