@@ -35,7 +35,7 @@ async fn servers_made_at_once_by_one_process_by_two_and_by_a_classic_controller_
 #[tokio::test(flavor = "multi_thread")]
 async fn settled_servers_are_looked_at_again_and_changes_acted_on_by_both_sides() {
     let figures = settled::run(&TINY, Asked { resync: true, latency: true }).await.expect("measured");
-    check(&figures, 12);
+    check(&figures, 13);
     let of = |what: &str| figures.iter().find(|figure| figure.what.starts_with(what)).expect("a figure");
     let requests = of("requests to OpenStack").weir.expect("measured").median;
     assert!(requests >= 1.0, "each server was looked for in the cloud: {requests}");
