@@ -59,7 +59,8 @@ impl<F: Function> Reconciler<F> {
 
     async fn call(&self, call: &Call) -> Verdict {
         let (scope, taking) = self.boundary.begin(call);
-        taking.run(self.passes(call, &scope)).await
+        // See `Taking::run`.
+        taking.run(Box::pin(self.passes(call, &scope))).await
     }
 
     async fn passes(&self, call: &Call, scope: &Scope) -> Verdict {
@@ -102,13 +103,14 @@ impl<F: Function> Reconciler<F> {
         }
         let mut status = object.status().cloned().unwrap_or_default();
         let hindrance = if deleting { awaited_references(&object) } else { must_stay(&object) };
-        let work = async {
+        // Boxed as the call is.
+        let work = Box::pin(async {
             match hindrance {
                 Some(problem) => Err(problem),
                 None if deleting => self.function.finalize(scope, &object, &mut status).await,
                 None => self.function.reconcile(scope, &object, &mut status).await,
             }
-        };
+        });
         // A panic is this object's business alone, and its owner is told like of any other failure. What the function
         // had put into the status by then is what it had found out.
         let work =

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use weir_provider::Provider;
 
 use super::replay::Player;
@@ -63,15 +64,15 @@ pub struct Taking {
 
 impl Taking {
     /// Runs the call. Whatever it came to: one that has lost its lease has nothing more to say, its successor has.
-    pub async fn run(self, work: impl Future<Output = Verdict>) -> Verdict {
+    ///
+    /// Boxed, because a call is large, and there would be room for it in each of the layers that it passes through.
+    pub async fn run(self, work: BoxFuture<'_, Verdict>) -> Verdict {
         let lost = || self.lease.check().is_err() || self.player.as_ref().is_some_and(|player| player.lost_its_lease());
         let work = async {
             let verdict = work.await;
             if lost() { Verdict::Abandoned } else { verdict }
         };
         let Some(recording) = self.recording else { return work.await };
-        // It is large, and would be moved into each of the layers below.
-        let work = Box::pin(work);
         let tape = recording.tape.clone();
         // Dropped without a verdict, it is the recording of a call that was ended.
         tokio::select! {
