@@ -1,7 +1,12 @@
 //! What must not be seen, removed (OSC-13). In the details of errors; and what tells a secret from other things, wherever it is met.
 
 mod names;
+mod said;
+mod sentences;
+mod tokens;
 mod values;
+
+use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use http::HeaderName;
@@ -10,6 +15,7 @@ use serde_json::Value;
 use crate::Secret;
 
 pub use names::{Field, field, is_name, is_plain_inside, is_value};
+pub use said::{lines, said};
 pub use values::{userinfo, values};
 
 /// What stands where a secret stood.
@@ -23,8 +29,9 @@ pub fn is_secret_header(name: &HeaderName) -> bool {
     HEADERS.contains(&name.as_str())
 }
 
-/// The secrets that a JSON body holds, as they stand there and, where that is base64, as what they say: whole, and line by line,
-/// since services quote both. An object that is called a secret is gone through: it names who asked, too.
+/// The secrets that a JSON body holds, as they stand there and, where that is base64, as what they say: whole, line by line, and each
+/// secret in it by itself, since services quote all of these. An object that is called a secret is gone through: it names who asked,
+/// too.
 pub(crate) fn held(value: &Value) -> Vec<Secret> {
     let mut found = Vec::new();
     hold(value, None, &mut found);
@@ -45,14 +52,33 @@ fn hold(value: &Value, holder: Option<&str>, found: &mut Vec<Secret>) {
         Value::Array(items) => items.iter().for_each(|item| hold(item, holder, found)),
         Value::String(text) if holder.is_some() && !text.is_empty() => {
             found.push(Secret::new(text.as_str()));
-            let plain = base64::engine::general_purpose::STANDARD.decode(text.trim()).ok();
-            if let Some(plain) = plain.and_then(|plain| String::from_utf8(plain).ok()) {
-                let lines = plain.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_LINE);
-                found.extend(std::iter::once(plain.as_str()).chain(lines.take(MOST_LINES)).map(Secret::new));
+            if let Ok(plain) = base64::engine::general_purpose::STANDARD.decode(text.trim()) {
+                // What is no text is quoted like that, if at all.
+                hold_text(&String::from_utf8_lossy(&plain), found);
             }
         }
         _ => {}
     }
+}
+
+/// What a text says that is a secret: all of it, its lines, and what it gives names of secrets or to programs.
+fn hold_text(plain: &str, found: &mut Vec<Secret>) {
+    let lines = plain.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_LINE);
+    found.extend(std::iter::once(plain).chain(lines.take(MOST_LINES)).map(Secret::new));
+    let mut words = BTreeSet::new();
+    let mut add = |value: &str| {
+        let value = value.trim().trim_matches(['"', '\'']);
+        for value in [value, value.split_once(" #").map_or("", |(value, _)| value.trim())] {
+            if value.len() >= values::SHORTEST && words.len() < MOST_WORDS && !words.contains(value) {
+                words.insert(value.to_owned());
+            }
+        }
+    };
+    for at in values(plain).into_iter().chain(userinfo(plain)) {
+        add(&plain[at]);
+    }
+    said(plain, add);
+    found.extend(words.into_iter().map(Secret::from));
 }
 
 /// What the value of `{"name": …, "value": …}` is called, if that tells of a secret.
@@ -65,21 +91,29 @@ pub fn named(map: &serde_json::Map<String, Value>) -> Option<&str> {
 const SHORTEST_LINE: usize = 8;
 /// Nor more lines of one text.
 const MOST_LINES: usize = 1000;
+/// Nor more secrets of one text by themselves.
+const MOST_WORDS: usize = 4096;
+/// How what stands for a secret in a recording begins; sixteen hexadecimal digits follow.
+const PLACEHOLDER: &str = "redacted-";
 
 /// A secret of which this much is seen is taken for the secret: services shorten what they quote.
 const TELLING: usize = 16;
 
 /// Free text without `secrets`, whole or begun, and without the value of any secret field, or a password in a URL: error
-/// messages like to quote the request they refuse.
+/// messages like to quote the request they refuse. What stands for a secret in a recording is removed as the secret would be, so that
+/// a call that runs again on what was recorded says the same (R-3).
 pub(crate) fn text(text: &str, secrets: &[&Secret]) -> String {
     let mut out = text.to_owned();
     for secret in secrets {
         let secret = secret.reveal();
         let quoted = Value::String(secret.to_owned()).to_string();
-        for form in [secret, quoted.trim_matches('"')] {
-            out = without(&out, form);
+        out = without(&out, secret);
+        let quoted = &quoted[1..quoted.len() - 1];
+        if quoted != secret {
+            out = without(&out, quoted);
         }
     }
+    out = without_placeholders(out);
     for find in [userinfo, values] {
         let (mut left, mut from) = (String::with_capacity(out.len()), 0);
         for place in find(&out) {
@@ -90,6 +124,25 @@ pub(crate) fn text(text: &str, secrets: &[&Secret]) -> String {
         left.push_str(&out[from..]);
         out = left;
     }
+    out
+}
+
+fn without_placeholders(text: String) -> String {
+    if !text.contains(PLACEHOLDER) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find(PLACEHOLDER) {
+        let end = at + PLACEHOLDER.len() + 16;
+        let is_it =
+            rest.get(at + PLACEHOLDER.len()..end).is_some_and(|hash| hash.bytes().all(|b| b.is_ascii_hexdigit()));
+        let (until, by) = if is_it { (end, MARK) } else { (at + PLACEHOLDER.len(), PLACEHOLDER) };
+        out.push_str(&rest[..at]);
+        out.push_str(by);
+        rest = &rest[until..];
+    }
+    out.push_str(rest);
     out
 }
 
@@ -151,6 +204,32 @@ mod tests {
             }
             assert!(left.starts_with("Invalid input for web-server-1"), "{left}");
         }
+    }
+
+    /// Proves: OSC-13
+    #[test]
+    fn a_message_that_quotes_one_secret_of_user_data_loses_it_whatever_stands_around_it() {
+        let data = b"#cloud-config\n# \xe9\x1b\npassword: hunter-it # agreed\nchpasswd: {list: 'root:staple-it'}\n\
+            runcmd:\n- join --token correct-it\n- curl https://me:battery-it@h/\n"
+            .to_vec();
+        let sent = base64::engine::general_purpose::STANDARD.encode(data);
+        let held = super::held(&json!({"server": {"user_data": sent}}));
+        let held: Vec<&Secret> = held.iter().collect();
+        for secret in ["hunter-it", "staple-it", "correct-it", "battery-it"] {
+            for quoted in [format!("cannot set '{secret}'"), format!("<html>Bad gateway {secret}</html>")] {
+                let left = super::text(&quoted, &held);
+                assert!(!left.contains(secret) && left.contains(MARK), "{left}");
+            }
+        }
+    }
+
+    /// Proves: R-3
+    #[test]
+    fn what_stands_for_a_secret_is_shown_as_the_secret_would_be() {
+        let shown =
+            |said: &str| super::text(&format!("cannot set {said}: it is redacted-or-so"), &[&Secret::new("hunter2it")]);
+        assert_eq!(shown("hunter2it"), shown("redacted-0123456789abcdef"));
+        assert_eq!(shown("hunter2it"), "cannot set ***: it is redacted-or-so");
     }
 
     /// Proves: OSC-13

@@ -1,21 +1,90 @@
 //! Values in free text that are secrets by the name before them: `'password': 'x'`, `token=x`, `X-Auth-Token: x`, a line of YAML, an
-//! element of XML; and passwords in URLs.
+//! element of XML; passwords in URLs; and by the words around them or their looks, which `sentences` and `tokens` find.
 //!
 //! Error messages like to quote the request that they refuse, and user data is full of such lines. Nobody can say for sure where
 //! such a value ends; rather too much is taken than too little.
+//!
+//! Every text of every body comes by here, so most are told by one quick look at their bytes.
 
 use std::ops::Range;
 
 use super::names::{Field, field};
+use super::{sentences, tokens};
 
 /// A shorter word in the middle of a sentence is not taken for a value, in bytes.
-const SHORTEST: usize = 6;
+pub(super) const SHORTEST: usize = 6;
+
+/// What a text has bytes of, and so is worth a closer look for. The marks of one byte each; then, in the same order, the pairs of bytes
+/// that tokens have: for the first of them and for the second.
+const MARKS: [u32; 256] = {
+    let mut marks = [0; 256];
+    marks[b':' as usize] = SIGN;
+    marks[b'=' as usize] = SIGN;
+    marks[b'>' as usize] = SIGN;
+    marks[b' ' as usize] = BLANK;
+    marks[b'\n' as usize] = BLANK;
+    marks[b'\t' as usize] = BLANK;
+    let mut at = 0;
+    while at < tokens::PAIRS.len() {
+        let [first, second] = *tokens::PAIRS[at];
+        marks[first as usize] |= 1 << (8 + at);
+        marks[second as usize] |= 1 << (16 + at);
+        at += 1;
+    }
+    marks
+};
+const SIGN: u32 = 1;
+const BLANK: u32 = 2;
+
+/// Of which [`MARKS`] there are any, and whether there is a pair of a token.
+fn look(text: &str) -> (u32, bool) {
+    let (mut any, mut pairs, mut before) = (0, 0, 0);
+    for byte in text.bytes() {
+        let marks = MARKS[usize::from(byte)];
+        any |= marks;
+        pairs |= before << 8 & marks;
+        before = marks;
+    }
+    (any, pairs >> 16 & 0xff != 0)
+}
 
 /// The places of the values, in order, none of them empty.
 pub fn values(text: &str) -> Vec<Range<usize>> {
-    let mut found: Vec<Range<usize>> = Vec::new();
+    let mut found = Vec::new();
+    let (marks, token) = look(text);
+    if marks & SIGN != 0 {
+        signs(text, &mut found);
+    }
+    let signs = found.len();
+    if marks & BLANK != 0 {
+        sentences::sentences(text, &mut found);
+        if text.len() >= tokens::SHORTEST_BLOCK {
+            tokens::blocks(text, &mut found);
+        }
+    }
+    if token && text.len() >= tokens::SHORTEST {
+        tokens::tokens(text, &mut found);
+    }
+    if found.len() > signs { in_order(found) } else { found }
+}
+
+/// The same, in order, those that overlap as one.
+fn in_order(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    found.sort_unstable_by_key(|at| at.start);
+    let mut out: Vec<Range<usize>> = Vec::with_capacity(found.len());
+    for at in found {
+        match out.last_mut() {
+            Some(last) if at.start < last.end => last.end = last.end.max(at.end),
+            _ => out.push(at),
+        }
+    }
+    out
+}
+
+/// Adds the places of the values behind signs.
+fn signs(text: &str, found: &mut Vec<Range<usize>>) {
     let mut next = 0;
-    let is_sign = |byte: &u8| matches!(byte, b':' | b'=' | b'>');
+    let is_sign = |byte: &u8| MARKS[usize::from(*byte)] & SIGN != 0;
     while let Some(at) = text.as_bytes()[next..].iter().position(is_sign).map(|at| next + at) {
         next = at + 1;
         let before = text[..at].trim_end_matches([' ', '"', '\'', '\\', '`', ']']);
@@ -34,7 +103,6 @@ pub fn values(text: &str) -> Vec<Range<usize>> {
             found.push(value);
         }
     }
-    found
 }
 
 /// What stands in an element of XML, behind its first tag, which ends at `at`.
@@ -59,6 +127,12 @@ fn value(text: &str, name_at: usize, at: usize) -> Option<Range<usize>> {
     let escapes = text[from..].bytes().take_while(|b| *b == b'\\').count();
     if let Some(quote) = text[from + escapes..].chars().next().filter(|c| matches!(c, '\'' | '"')) {
         let open = from + escapes + 1;
+        // Python and TOML quote by three as well.
+        let three = ["\"\"\"", "'''"].into_iter().find(|three| escapes == 0 && text[from..].starts_with(three));
+        if let Some(three) = three {
+            let open = from + three.len();
+            return Some(open..text[open..].find(three).map_or(text.len(), |at| open + at));
+        }
         return Some(open..close(text, open, quote, escapes));
     }
     let rest = &text[from..];
@@ -92,7 +166,7 @@ fn value(text: &str, name_at: usize, at: usize) -> Option<Range<usize>> {
 }
 
 /// Where a quoted text ends that begins at `open`, behind a quote with so many backslashes before it: at the next such.
-fn close(text: &str, open: usize, quote: char, escapes: usize) -> usize {
+pub(super) fn close(text: &str, open: usize, quote: char, escapes: usize) -> usize {
     let mut slashes = 0;
     for (at, c) in text[open..].char_indices() {
         match c {
@@ -189,6 +263,15 @@ mod tests {
             ("user[password]=abc&user[name]=x", "user[password]=*&user[name]=x"),
             ("{'password' => 'abc', 'x' => 'y'}", "{'password' => '*', 'x' => 'y'}"),
             ("password := \"abc\"", "password := \"*\""),
+            ("password = \"\"\"two\nlines\"\"\"\nx = 1", "password = \"\"\"*\"\"\"\nx = 1"),
+            ("password: '''two \"of\" them", "password: '''*"),
+            ("password = \"\"", "password = \"\""),
+            (
+                "an Authorization: Bearer tok-3n, and token a1b2c3d4e5 is no ghp_0123456789abcdefghij",
+                "an Authorization: Bearer *, and token * is no *",
+            ),
+            ("Authorization: Bearer tok-3n\nX: Bearer tok-4n", "Authorization: *\nX: Bearer *"),
+            ("a ghp_0123456789abcdefghij: password=abcdef", "a *: password=*"),
             ("<a><password>abc</password><name>x</name></a>", "<a><password>*</password><name>x</name></a>"),
             ("a password> abc", "a password> abc"),
             ("https://h/x?temp_url_sig=abc&temp_url_expires=12", "https://h/x?temp_url_sig=*&temp_url_expires=12"),
