@@ -13,6 +13,7 @@ pub mod labels;
 pub mod names;
 pub mod problem;
 pub mod server;
+pub mod user_data;
 
 pub use kind::{Kind, ObjectRef};
 pub use problem::{Consequence, Problem};

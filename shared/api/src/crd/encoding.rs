@@ -19,6 +19,14 @@ const LENIENT: GeneralPurpose =
 pub struct Base64(pub Vec<u8>);
 
 impl Base64 {
+    /// What `text` says, as it stands in a manifest; `None` if it is not base64.
+    pub fn parse(text: impl Into<String>) -> Option<Self> {
+        let mut text = text.into();
+        // A block in YAML leaves line ends in the text.
+        text.retain(|c| c != '\n' && c != '\r');
+        LENIENT.decode(text).ok().map(Self)
+    }
+
     /// The decoded bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -45,11 +53,8 @@ impl Serialize for Base64 {
 
 impl<'de> Deserialize<'de> for Base64 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut text = String::deserialize(deserializer)?;
-        // A block in YAML leaves line ends in the text.
-        text.retain(|c| c != '\n' && c != '\r');
         // The error says where, never what.
-        LENIENT.decode(text).map(Self).map_err(|_| de::Error::custom("not base64"))
+        Self::parse(String::deserialize(deserializer)?).ok_or_else(|| de::Error::custom("not base64"))
     }
 }
 
