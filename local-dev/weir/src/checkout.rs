@@ -1,9 +1,15 @@
 //! Where things are kept on this machine: the checkout, its folder for running stacks, and its cache.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+
+/// What the name of a file in the making ends in, after its process.
+const SCRATCH: &str = ".tmp";
+/// As many links are followed as Linux would.
+const LINKS: usize = 40;
 
 /// A checkout of Weir and the folder in which its stacks are kept.
 #[derive(Clone, Debug)]
@@ -86,7 +92,8 @@ pub fn write_private(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     file.keep()
 }
 
-/// A file in the making that only its owner can read. Once it is kept, it is there, whole; dropped before, it never was.
+/// A file in the making that only its owner can read. Once it is kept, it is there, whole; dropped before, it never was. What one
+/// has left that was killed meanwhile is removed by the next.
 pub struct Private {
     path: PathBuf,
     scratch: PathBuf,
@@ -98,10 +105,13 @@ impl Private {
     pub fn create(path: &Path) -> anyhow::Result<Self> {
         use std::os::unix::fs::OpenOptionsExt;
         let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.tmp", std::process::id()));
+        sweep(path, &name);
+        name.push(format!(".{}{SCRATCH}", std::process::id()));
         let scratch = path.with_file_name(name);
         let file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&scratch);
         let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        // For as long as it is held, somebody is at it. Where there are no locks, nothing is swept.
+        let _ = file.try_lock();
         Ok(Self { path: path.to_owned(), scratch, file: BufWriter::new(file) })
     }
 
@@ -132,9 +142,63 @@ impl Drop for Private {
     }
 }
 
+/// Removes what is left of attempts to write a file whose processes were killed: nobody holds it.
+fn sweep(path: &Path, name: &OsStr) {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_scratch = |entry: &fs::DirEntry| {
+        let found = entry.file_name();
+        let process = found.as_encoded_bytes().strip_prefix(name.as_encoded_bytes());
+        let process = process.and_then(|rest| rest.strip_prefix(b".")?.strip_suffix(SCRATCH.as_bytes()));
+        process.is_some_and(|digits| !digits.is_empty() && digits.iter().all(u8::is_ascii_digit))
+            && entry.file_type().is_ok_and(|sort| sort.is_file())
+    };
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten().filter(is_scratch) {
+        if File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Where a path leads, whether or not something is there.
+pub fn followed(path: &Path) -> anyhow::Result<PathBuf> {
+    let mut target = path.to_owned();
+    for _ in 0..LINKS {
+        match fs::read_link(&target) {
+            Ok(next) => target = target.parent().unwrap_or(Path::new("")).join(next),
+            Err(_) => return Ok(target),
+        }
+    }
+    bail!("cannot write {}: it leads from link to link", path.display())
+}
+
 /// A path as a person would type it: relative to the current folder when it lies below.
 pub fn short(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let below = path.strip_prefix(&here).ok().filter(|_| here.parent().is_some());
     below.unwrap_or(path).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_a_killed_process_has_left_of_a_file_is_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |name: &str| File::create(dir.path().join(name)).unwrap();
+        let held = put("x.json.2.tmp");
+        held.try_lock().unwrap();
+        let others = ["x.json.tmp", "x.json.a1.tmp", "yx.json.1.tmp", "x.json.1.tmp.json", "x.json.2.tmp"];
+        for left in ["x.json.1.tmp", "x.json.4000000000.tmp"].iter().chain(&others[..4]) {
+            put(left);
+        }
+        write_private(&dir.path().join("x.json"), b"x").unwrap();
+        let names = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        let mut expected = [&others[..], &["x.json"]].concat();
+        expected.sort_unstable();
+        assert_eq!(names, expected);
+    }
 }

@@ -8,6 +8,8 @@
 //!   queue, nor made in anybody's cloud.
 //! - No object is overwritten: if the stack has any of the file's already, nothing at all is written. An export's placeholders would
 //!   replace what a living object says. Only namespaces may be there.
+//! - Nothing is written but what `weir export` writes, whatever the file holds: of other kinds all of it is refused before anything is
+//!   applied.
 //! - Regions lead to that cloud, with its credential: theirs was not exported, and they must not reach where they did.
 //!
 //! Caveat: passwords, keys and user data are placeholders, and flavors and images that openstack-sim does not have are replaced by
@@ -26,8 +28,9 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
-use weir_api::{Kind, labels};
+use weir_api::{Kind, ObjectRef, labels};
 use weir_function_runtime::record::past;
+use weir_messages::subject;
 
 /// How long the cloud may take to tell about itself.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -54,7 +57,8 @@ pub struct Args {
 pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
     let name = args.file.display();
     let file = std::fs::File::open(&args.file).with_context(|| format!("cannot read {name}"))?;
-    let bundle = past::read(file, |_| true).with_context(|| format!("cannot use {name}"))?;
+    let bundle =
+        past::read(file, |_| true).and_then(past::Rest::checked).with_context(|| format!("cannot use {name}"))?;
     let Some(record) = Record::read(&checkout.record())?.filter(|record| record.is_watched() && record.ready) else {
         complain!("weir: nothing is running to load it into. `./weir up --no-sample` starts an empty stack");
         return Ok(Exit::NotThere);
@@ -155,17 +159,21 @@ impl Cloud {
         for mut object in objects.into_iter().filter(|object| !is(object, "Secret")) {
             unanchor(&mut object);
             if is(&object, Kind::Region.kubernetes()) {
-                let reference = object["spec"]["openstack"]["serviceAccountSecret"].clone();
+                let reference = &object["spec"]["openstack"]["serviceAccountSecret"];
                 let text = |field: &str| reference[field].as_str().map(str::to_owned);
                 let place = (text("namespace"), text("name"));
                 let (Some(namespace), Some(name)) = place else { bail!("a Region of the file names no Secret") };
-                object["spec"]["openstack"]["endpoint"] = self.endpoint.clone();
+                // For the rules of names alone, which are those of any kind.
+                let named = ObjectRef::new(Kind::Region, &namespace, &name);
+                subject::check(&named).context("the Secret of a Region of the file is none")?;
+                if let Some(openstack) = object.pointer_mut("/spec/openstack").and_then(Value::as_object_mut) {
+                    openstack.insert("endpoint".to_owned(), self.endpoint.clone());
+                }
                 secrets.insert((namespace, name), self.credential.clone());
             }
             if is(&object, Kind::Server.kubernetes()) {
-                let spec = &mut object["spec"];
-                replace(spec.get_mut("flavorID"), &self.flavors);
-                replace(spec.get_mut("image").and_then(|image| image.get_mut("id")), &self.images);
+                replace(object.pointer_mut("/spec/flavorID"), &self.flavors);
+                replace(object.pointer_mut("/spec/image/id"), &self.images);
             }
             fitted.push(object);
         }
@@ -183,7 +191,7 @@ impl Cloud {
 
 /// Where an object's things were in the other cloud is nothing that holds here; its labels say it again.
 fn unanchor(object: &mut Value) {
-    if let Some(annotations) = object["metadata"].get_mut("annotations").and_then(Value::as_object_mut) {
+    if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.retain(|key, _| !labels::ANCHORS.contains(&key.as_str()));
     }
 }
@@ -248,5 +256,26 @@ mod tests {
             fitted[4..].iter().flat_map(|s| [&s["spec"]["flavorID"], &s["spec"]["image"]["id"]]).collect();
         assert_eq!(ids, ["f2", "i1", "f1", "i1"]);
         assert_eq!(fitted[3]["metadata"]["annotations"], json!({"mine": "x"}));
+    }
+
+    /// Of hostile files, each of these has once been a panic or could have been.
+    #[test]
+    fn an_object_that_is_not_built_as_it_should_be_is_refused_or_left_to_the_cluster_to_refuse() {
+        let cloud =
+            Cloud { endpoint: json!("e"), credential: json!({}), flavors: vec!["f".into()], images: vec!["i".into()] };
+        for region in [
+            json!({"kind": "Region", "metadata": "x", "spec": "x"}),
+            json!({"kind": "Region", "spec": {"openstack": {"serviceAccountSecret": {"namespace": "a/../b", "name": "s"}}}}),
+        ] {
+            assert!(cloud.fitted(vec![region]).is_err());
+        }
+        for object in [
+            json!("x"),
+            json!(null),
+            json!({"kind": "Server", "metadata": [], "spec": "x"}),
+            json!({"kind": "Server", "metadata": {"annotations": "x"}, "spec": {"flavorID": {}, "image": "x"}}),
+        ] {
+            assert!(cloud.fitted(vec![object]).is_ok());
+        }
     }
 }

@@ -3,12 +3,12 @@
 //! Each part writes to its own file itself, so a `weir` that is suspended or slow holds nobody up. The supervisor only
 //! sees to it that the files stay small.
 
-use crate::Exit;
 use crate::checkout::Checkout;
 use crate::record::Record;
+use crate::{Exit, say, screen};
 use anyhow::{Context, bail};
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -95,16 +95,16 @@ pub fn run(checkout: &Checkout, args: &Args) -> anyhow::Result<Exit> {
     let show = |part: &str, line: &str| {
         // A log may repeat what others have sent; it must not move the cursor.
         let line: String = line.chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect();
-        let mut out = std::io::stdout();
-        if several { writeln!(out, "{part:<width$} | {line}") } else { writeln!(out, "{line}") }
+        if several { say!("{part:<width$} | {line}") } else { say!("{line}") }
     };
     let mut followed = vec![];
     for path in files {
         let (lines, end) = tail(&path, args.lines).with_context(|| format!("cannot read {}", path.display()))?;
         let part = part_of(&path);
         for line in lines {
+            show(&part, &line);
             // Whoever has been reading has seen enough: `weir logs -f | head`.
-            if show(&part, &line).is_err() {
+            if screen::is_lost() {
                 return Ok(Exit::Done);
             }
         }
@@ -118,7 +118,8 @@ pub fn run(checkout: &Checkout, args: &Args) -> anyhow::Result<Exit> {
         std::thread::sleep(Duration::from_millis(200));
         for (path, part, end) in &mut followed {
             for line in grown(path, end).unwrap_or_default() {
-                if show(part, &line).is_err() {
+                show(part, &line);
+                if screen::is_lost() {
                     return Ok(Exit::Done);
                 }
             }
@@ -147,6 +148,7 @@ fn grown(path: &Path, end: &mut u64) -> std::io::Result<Vec<String>> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use std::io::Write;
 
     #[test]
     fn following_shows_whole_lines_once_and_starts_over_when_the_file_was_emptied() {

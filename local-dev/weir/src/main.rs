@@ -53,6 +53,8 @@ struct Cli {
     home: Option<PathBuf>,
 }
 
+/// No more of an error is told, in characters.
+const LONGEST: usize = 10_000;
 const EXITS: &str = "Exit codes: 0 done; 1 failed, or not all is well; 2 wrong usage; 3 there is a stack already, or none;\n\
                      4 the sample did not become available in time; 130 interrupted before it was done.\n\n\
                      `./weir test`, of the script in the checkout's root, runs every check and test; `./weir bench`\n\
@@ -89,6 +91,17 @@ enum Command {
     Guard { instance: String, record: PathBuf },
 }
 
+impl Command {
+    /// Whether it does nothing but show what is there: once nobody sees it any more, there is nothing left to do.
+    const fn only_shows(&self) -> bool {
+        match self {
+            Self::Status(_) | Self::Logs(_) | Self::Trace(_) => true,
+            Self::Replay(args) => args.only_shows(),
+            _ => false,
+        }
+    }
+}
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -113,7 +126,7 @@ fn main() -> ExitCode {
         Command::Guard { instance, record } => supervisor::guard::run(&instance, &record).map(|()| Exit::Done),
         command => run(home, command),
     };
-    match ended {
+    match screen::settled(ended) {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(error) => {
             complain!("weir: {}", told(&error));
@@ -122,7 +135,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// An error with its causes, each said once: many repeat their cause's words.
+/// An error with its causes, each said once: many repeat their cause's words, and those of a file that somebody has made up.
 fn told(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -132,7 +145,7 @@ fn told(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
-    text
+    text.chars().take(LONGEST).map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
 }
 
 /// Says what is wrong with a command line, and for a command that does not exist also which do.
@@ -148,35 +161,54 @@ fn refuse(error: &clap::Error) -> ! {
         );
         std::process::exit(error.exit_code());
     }
-    error.exit()
+    let printed = error.print();
+    if let Err(why) = printed
+        && !error.use_stderr()
+    {
+        screen::lose(why);
+    }
+    if let Err(why) = screen::settled(Ok(Exit::Done)) {
+        complain!("weir: {}", told(&why));
+        std::process::exit(Exit::Failed as i32);
+    }
+    std::process::exit(error.exit_code())
 }
 
 fn run(home: Option<PathBuf>, command: Command) -> anyhow::Result<Exit> {
     let checkout = Checkout::find(home)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let only_shows = command.only_shows();
     let ended = runtime.block_on(async {
-        match command {
-            Command::Up(args) => up::run(&checkout, *args).await,
-            Command::Down => down::run(&checkout),
-            Command::Status(args) => status::run(&checkout, &args).await,
-            Command::Logs(args) => logs::run(&checkout, &args),
-            Command::Queue(args) => queue::run(&checkout, args).await,
-            Command::Trace(args) => trace::run(&checkout, args).await,
-            Command::Replay(args) => replay::run(&checkout, args).await,
-            Command::Export(args) => export::run(&checkout, args).await,
-            Command::Import(args) => import::run(&checkout, args).await,
-            Command::NatsServer => {
-                let server = nats::get(&checkout, |what| complain!("weir: {what}"))?;
-                say!("{}", server.program.display());
-                Ok(Exit::Done)
-            }
-            Command::Supervise => up::supervise(&checkout).await,
-            Command::Guard { .. } => Ok(Exit::Done),
+        tokio::select! {
+            ended = perform(&checkout, command) => ended,
+            () = screen::lost(), if only_shows => Ok(Exit::Done),
         }
     });
     // A download that was interrupted is not waited for.
     runtime.shutdown_background();
-    ended
+    // Whatever it would have come to: it was not to come to its end.
+    if only_shows && screen::is_lost() { Ok(Exit::Done) } else { ended }
+}
+
+async fn perform(checkout: &Checkout, command: Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Up(args) => up::run(checkout, *args).await,
+        Command::Down => down::run(checkout),
+        Command::Status(args) => status::run(checkout, &args).await,
+        Command::Logs(args) => logs::run(checkout, &args),
+        Command::Queue(args) => queue::run(checkout, args).await,
+        Command::Trace(args) => trace::run(checkout, args).await,
+        Command::Replay(args) => replay::run(checkout, args).await,
+        Command::Export(args) => export::run(checkout, args).await,
+        Command::Import(args) => import::run(checkout, args).await,
+        Command::NatsServer => {
+            let server = nats::get(checkout, |what| complain!("weir: {what}"))?;
+            say!("{}", server.program.display());
+            Ok(Exit::Done)
+        }
+        Command::Supervise => up::supervise(checkout).await,
+        Command::Guard { .. } => Ok(Exit::Done),
+    }
 }
 
 #[cfg(test)]
@@ -192,5 +224,12 @@ mod tests {
         let error = inner.map_err(|error| anyhow::Error::new(error).context("cannot use x.json"));
         let said = error.map_or_else(|error| told(&error), |_| String::new());
         assert_eq!(said, "cannot use x.json: not a recording: invalid digit found in string");
+    }
+
+    #[test]
+    fn an_error_that_repeats_what_stands_in_a_file_is_harmless_on_a_terminal() {
+        let said = told(&anyhow::anyhow!("unknown variant `\u{1b}[2J\r{}`\nsee x", "x".repeat(1 << 20)));
+        assert!(said.starts_with("unknown variant ` [2J xxx") && said.chars().count() == LONGEST, "{}", &said[..80]);
+        assert_eq!(told(&anyhow::anyhow!("a\nb")), "a\nb");
     }
 }

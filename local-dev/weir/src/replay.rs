@@ -5,11 +5,12 @@ mod events;
 mod show;
 
 use crate::checkout::Checkout;
-use crate::screen::clean;
+use crate::screen::{self, clean};
 use crate::trace::{explain, find, id, one};
 use crate::{Exit, complain, queue, say};
 use anyhow::{Context, bail};
 use clap::Subcommand;
+use clap::builder::NonEmptyStringValueParser;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use tokio::runtime::Handle;
@@ -38,11 +39,11 @@ pub struct Args {
 enum What {
     /// Run one recorded call again, offline, and put its decision beside the recorded one
     Call {
-        /// The call, as `weir trace` names it
+        /// The call: its ID, as `weir trace` names it, or as much of it as no other has
         #[arg(value_name = "CALL", value_parser = id)]
         id: String,
         /// Stop when a step is decided that begins with this
-        #[arg(long, value_name = "STEP")]
+        #[arg(long, value_name = "STEP", value_parser = NonEmptyStringValueParser::new())]
         until: Option<String>,
     },
     /// Run the calls of a file again that `weir export` wrote
@@ -50,7 +51,7 @@ enum What {
         /// The file
         file: PathBuf,
         /// Stop each call when a step is decided that begins with this
-        #[arg(long, value_name = "STEP")]
+        #[arg(long, value_name = "STEP", value_parser = NonEmptyStringValueParser::new())]
         until: Option<String>,
         /// Show also the calls that are decided as they were
         #[arg(long)]
@@ -58,6 +59,13 @@ enum What {
     },
     /// Publish past events again
     Events(events::Args),
+}
+
+impl Args {
+    /// Whether nothing comes of it but what is shown.
+    pub const fn only_shows(&self) -> bool {
+        !matches!(self.what, What::Events(_))
+    }
 }
 
 /// Runs calls again, or publishes events again.
@@ -130,9 +138,13 @@ impl Rerun {
                     self.failed += 1;
                 }
             }
-            true
+            // Nobody would see the others.
+            !screen::is_lost()
         });
         let calls = read.with_context(|| format!("cannot use {name}"))?.calls;
+        if screen::is_lost() {
+            return Ok(Exit::Done);
+        }
         if calls == 0 {
             bail!("{name} holds no recorded calls; `weir export KIND/NAMESPACE/NAME --output FILE` writes some");
         }

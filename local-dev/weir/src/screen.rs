@@ -2,25 +2,76 @@
 //!
 //! On a terminal the table stays at the bottom and lines scroll above it. Elsewhere there is no table, only lines. What
 //! comes from outside is cleaned first: a status message must not move the cursor.
+//!
+//! Invariant: whatever goes to standard output goes through [`put`], so that all commands end alike when it takes no more. A reader
+//! that has gone away is no failure and is not spoken of; anything else, a full disk, is one. A command that does nothing but show
+//! ends at once then ([`lost`]); one that does something does all of it first ([`settled`]).
 
-use std::io::{IsTerminal, Write};
+use crate::Exit;
+use anyhow::anyhow;
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
+use tokio::sync::Notify;
 
-/// Prints a line to standard output. A reader that has gone away is no reason to fail or to panic.
+/// The first failure to write to standard output.
+static LOST: OnceLock<io::Error> = OnceLock::new();
+/// Tells of it.
+static LOSS: Notify = Notify::const_new();
+
+/// Prints a line to standard output.
 #[macro_export]
 macro_rules! say {
-    ($($arg:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stdout(), $($arg)*);
-    }};
+    ($($arg:tt)*) => {
+        $crate::screen::put(format_args!("{}\n", format_args!($($arg)*)))
+    };
 }
 
-/// The same to standard error.
+/// The same to standard error, where nothing can be done about a failure.
 #[macro_export]
 macro_rules! complain {
     ($($arg:tt)*) => {{
         use std::io::Write as _;
         let _ = writeln!(std::io::stderr(), $($arg)*);
     }};
+}
+
+/// Writes to standard output. That it takes no more is remembered for [`settled`].
+pub fn put(text: fmt::Arguments<'_>) {
+    let mut out = io::stdout().lock();
+    if let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) {
+        lose(error);
+    }
+}
+
+/// Remembers that standard output takes no more.
+pub fn lose(error: io::Error) {
+    if LOST.set(error).is_ok() {
+        LOSS.notify_one();
+    }
+}
+
+/// Whether standard output has failed to take something.
+pub fn is_lost() -> bool {
+    LOST.get().is_some()
+}
+
+/// Returns once standard output has failed to take something, to the first who waits.
+pub async fn lost() {
+    LOSS.notified().await;
+}
+
+/// How a command has ended, once what has become of its output is considered, too.
+pub fn settled(ended: anyhow::Result<Exit>) -> anyhow::Result<Exit> {
+    match LOST.get() {
+        Some(error) if !is_gone(error) => ended.and_then(|_| Err(anyhow!("cannot write to standard output: {error}"))),
+        _ => ended,
+    }
+}
+
+/// Whether it is only that nobody reads any longer.
+pub fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
 }
 
 /// How a piece of text is meant.
@@ -48,7 +99,7 @@ pub struct Screen {
 impl Screen {
     /// Standard output as it is: a terminal or not.
     pub fn new() -> Self {
-        let terminal = std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let terminal = io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self { live: terminal, colour, table: vec![] }
     }
@@ -74,13 +125,13 @@ impl Screen {
     /// A line, above the table if there is one.
     pub fn line(&mut self, text: &str) {
         let drawing = format!("{}{text}\n{}", self.erasure(), rows(&self.table));
-        put(&drawing);
+        put(format_args!("{drawing}"));
     }
 
     /// Puts this table in the place of the one before.
     pub fn draw(&mut self, table: Vec<String>) {
         if self.live && table != self.table {
-            put(&format!("{}{}", self.erasure(), rows(&table)));
+            put(format_args!("{}{}", self.erasure(), rows(&table)));
             self.table = table;
         }
     }
@@ -98,12 +149,6 @@ impl Screen {
 /// The rows of a table, each cut off at the terminal's edge, so that a row is always one line to go back over.
 fn rows(table: &[String]) -> String {
     table.iter().flat_map(|row| ["\x1b[?7l", row, "\x1b[?7h\n"]).collect()
-}
-
-fn put(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes());
-    let _ = out.flush();
 }
 
 /// Text from outside in one harmless line of bounded length.

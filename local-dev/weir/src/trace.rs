@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use weir_api::{Kind, ObjectRef};
 use weir_function_runtime::queue::{Error, Queue};
-use weir_function_runtime::record::past::{Kept, Past};
+use weir_function_runtime::record::past::{self, Kept, Past};
 use weir_messages::Recording;
 use weir_messages::recording;
 
@@ -35,7 +35,7 @@ pub struct Args {
     /// The object: KIND/NAMESPACE/NAME, its ID or what people call it
     #[arg(value_name = "OBJECT", value_parser = find::told, required_unless_present = "id")]
     object: Option<Told>,
-    /// One call, with every request and answer
+    /// One call, with every request and answer: its ID, or as much of it as no other has
     #[arg(long, value_name = "CALL", value_parser = id, conflicts_with_all = ["object", "follow", "last", "since"])]
     id: Option<String>,
     /// Go on, and show calls as they are made; also those of an object that has none yet
@@ -285,15 +285,24 @@ impl<'a> Story<'a> {
     }
 }
 
-/// The recording of one call.
+/// The recording of the call of this ID, or of the one whose ID begins so, in whatever case.
 pub async fn one(queue: &Queue, id: &str) -> anyhow::Result<Recording> {
-    let mut past = Past::calls(queue, [recording::filter_id(id)], None).await?;
-    match past.call().await? {
-        Some(call) => Ok(call),
-        None => {
-            bail!("no call {id} is recorded, or no longer; `weir trace KIND/NAMESPACE/NAME` lists those of an object")
-        }
+    if let Some(call) = by_id(queue, id).await? {
+        return Ok(call);
     }
+    let begin_so: Vec<String> = past::ids(queue, id).await?.into_iter().collect();
+    let call = match begin_so.as_slice() {
+        [id] => by_id(queue, id).await?,
+        [] => None,
+        several => bail!("the IDs of {} calls begin with {id}: {}", several.len(), find::some(several)),
+    };
+    call.with_context(|| {
+        format!("no call {id} is recorded, or no longer; `weir trace KIND/NAMESPACE/NAME` lists those of an object")
+    })
+}
+
+async fn by_id(queue: &Queue, id: &str) -> anyhow::Result<Option<Recording>> {
+    Ok(Past::calls(queue, [recording::filter_id(id)], None).await?.call().await?)
 }
 
 #[cfg(test)]

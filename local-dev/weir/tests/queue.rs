@@ -145,7 +145,7 @@ async fn a_kind_that_there_is_not_is_told_from_one_that_has_nothing() {
             assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{view} {kind}");
             assert!(said.contains("srever") && said.contains("security-group"), "{view} {kind}: {said}");
         }
-        for kind in ["servers", "Server", "SecurityGroups", "securitygroup/ns", "server-monitor"] {
+        for kind in ["servers", "Server", "srv", "SecurityGroups", "securitygroup/ns", "sg/ns", "server-monitor"] {
             rig.says(&[view, kind]);
         }
     }

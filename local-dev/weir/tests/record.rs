@@ -121,7 +121,7 @@ fn a_call_of_one_stack_is_traced_and_run_again_and_its_objects_come_about_in_ano
         never.contains("no step was decided that begins with moonrise") && never.contains("  create server"),
         "{never}"
     );
-    let last = home.ok(&["trace", "server/default/demo-server", "--last", "1"]);
+    let last = home.ok(&["trace", "srv/default/demo-server", "--last", "1"]);
     assert!(last.contains("older calls") && last.lines().count() == 4, "{last}");
     assert!(!last.contains(cells(lines[2])[6]), "the first call is not the last: {last}\n{trace}");
 

@@ -98,3 +98,62 @@ fn a_file_that_holds_no_recordings_is_refused_in_one_plain_line() {
     let (code, _, said) = weir(&["replay", "file", folder.path().to_str().unwrap()]);
     assert!(code == 1 && said.contains("directory"), "{said}");
 }
+
+/// Proves: R-3
+#[test]
+fn what_export_never_writes_is_not_imported_whatever_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    for (objects, why) in [
+        (r#"["x"]"#, "what is no object"),
+        (
+            r#"[{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "default"}}]"#,
+            "ConfigMap of v1",
+        ),
+        (
+            r#"[{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "x"}}]"#,
+            "ClusterRoleBinding of rbac.authorization.k8s.io/v1",
+        ),
+    ] {
+        let path = folder.path().join("x.json");
+        std::fs::write(&path, format!(r#"{{"form": 1, "recordings": [], "objects": {objects}}}"#)).unwrap();
+        let (code, out, said) = weir(&["import", path.to_str().unwrap()]);
+        assert_eq!((code, out.as_str()), (1, ""), "{said}");
+        assert!(said.contains("never writes: ") && said.contains(why) && said.lines().count() == 1, "{said}");
+    }
+}
+
+#[test]
+fn a_step_to_stop_at_has_to_be_named() {
+    for command in [&["replay", "call", "a", "--until", ""][..], &["replay", "file", "a", "--until="]] {
+        let (code, _, said) = weir(command);
+        assert!(code == 2 && said.contains("--until"), "{said}");
+    }
+}
+
+/// Exit code and standard error of a command whose standard output leads there.
+#[cfg(target_os = "linux")]
+fn weir_into(out: impl Into<std::process::Stdio>, args: &[&str]) -> (i32, String) {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(args).env("WEIR_HOME", home.path()).env_remove("WEIR_NATS_URL").stdout(out);
+    let output = command.output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Of commands that need no stack; the others are in `past.rs`.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_behind_standard_output_is_a_failure_in_one_line_and_a_reader_who_has_gone_is_none() {
+    let recorded = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/recorded/identity.json");
+    for args in
+        [&["--help"][..], &["trace", "--help"], &["replay", "file", recorded, "--all"], &["replay", "file", recorded]]
+    {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let (code, said) = weir_into(full, args);
+        assert_eq!((code, said.lines().count()), (1, 1), "{args:?}: {said}");
+        assert!(said.contains("cannot write to standard output: No space left"), "{args:?}: {said}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(weir_into(writer, args), (0, String::new()), "{args:?}");
+    }
+}

@@ -12,8 +12,9 @@ use kube::ResourceExt;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt;
+use weir_api::kind::UnknownKind;
 use weir_api::{Kind, ObjectRef, labels};
-use weir_function_runtime::queue::Queue;
+use weir_function_runtime::queue::{Queue, inspect};
 use weir_function_runtime::record::past::{Past, recorded};
 use weir_messages::recording::{self, Answer, Body, Peer};
 use weir_messages::{Recording, subject};
@@ -57,14 +58,7 @@ pub fn told(text: &str) -> Result<Told, String> {
 
 /// Reads a kind, as subjects have it or as kubectl takes it.
 pub fn kind(text: &str) -> Result<Kind, String> {
-    let said = text.to_ascii_lowercase();
-    let is = |kind: &Kind| {
-        [said.as_str(), said.strip_suffix('s').unwrap_or_default()].contains(&kind.token())
-            || said == kind.plural()
-            || said == kind.kubernetes().to_ascii_lowercase()
-    };
-    let known = Kind::ALL.into_iter().chain([Kind::ServerMonitor]).find(is);
-    known.map_or_else(|| said.parse::<Kind>().map_err(|error| error.to_string()), Ok)
+    inspect::kind(text).ok_or_else(|| UnknownKind(text.to_owned()).to_string())
 }
 
 /// Reads a namespace.
@@ -248,6 +242,7 @@ mod tests {
             ("security-groups/weir/web", Kind::SecurityGroup),
             ("securitygroups/weir/web", Kind::SecurityGroup),
             ("regions/weir/web", Kind::Region),
+            ("srv/weir/web", Kind::Server),
             ("server-monitor/weir/web", Kind::ServerMonitor),
         ] {
             assert_eq!(told(text).map(|told| told.kind), Ok(kind));

@@ -22,7 +22,7 @@ use weir_messages::subject;
 use super::streams::{Refusal, STREAM_NOT_FOUND, covers};
 use super::{DEAD, Error, LEASES_STREAM, Queue, WORK};
 
-pub use selector::{BadSelector, Selector};
+pub use selector::{BadSelector, Selector, kind};
 pub(crate) use view::stored_at;
 pub use view::{Depth, Held, Letter, Listing, Message, Overview, Raw, Timer};
 

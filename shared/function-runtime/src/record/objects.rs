@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
-use weir_api::Kind;
-use weir_messages::Recording;
+use weir_api::{Kind, ObjectRef};
 use weir_messages::recording::{Answer, Body, Exchange, Peer};
+use weir_messages::{Recording, subject};
 
 /// What of an object's metadata is its owner's to write.
 const METADATA: [&str; 4] = ["name", "namespace", "labels", "annotations"];
-/// Kinds besides [`Kind::ALL`] that people write. What functions write for each other is made anew by them.
-const OTHERS: [&str; 2] = ["Secret", "SSHCertificateAuthority"];
+/// Kinds besides [`Kind::ALL`] that people write, and their groups. What functions write for each other is made anew by them.
+const OTHERS: [(&str, &str); 2] = [("Secret", ""), ("SSHCertificateAuthority", Kind::Region.group())];
+/// So much of a word from outside is told.
+const LONGEST_WORD: usize = 64;
 
 /// Where an object comes among others, and which it is.
 type Place = (usize, String, String);
@@ -80,15 +82,41 @@ fn read(exchange: &Exchange) -> Vec<Value> {
 
 /// Where an object comes in the order in which they depend on each other; `None` if nobody writes such.
 fn rank(object: &Value) -> Option<usize> {
-    let kind = object["kind"].as_str()?;
-    let other = OTHERS.iter().position(|other| *other == kind);
-    other.or_else(|| Kind::ALL.iter().position(|known| known.kubernetes() == kind).map(|at| at + OTHERS.len()))
+    let (kind, version) = (object["kind"].as_str()?, object["apiVersion"].as_str()?);
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    let other = OTHERS.iter().position(|other| *other == (kind, group));
+    let known = || Kind::ALL.iter().position(|known| known.kubernetes() == kind && known.group() == group);
+    other.or_else(|| Some(known()? + OTHERS.len()))
 }
 
 /// What a kind of that rank is called.
 fn token(rank: usize) -> &'static str {
     let known = || Kind::ALL.get(rank.checked_sub(OTHERS.len())?).map(|kind| kind.token());
-    OTHERS.get(rank).copied().or_else(known).unwrap_or("object")
+    OTHERS.get(rank).map(|(kind, _)| *kind).or_else(known).unwrap_or("object")
+}
+
+/// An object of a file as [`Objects::written`] would have it: whatever else somebody has put into it is left out.
+///
+/// # Errors
+/// It is none of those that would be written, in words that are harmless on a terminal.
+pub(super) fn rewritten(object: &Value) -> Result<Value, String> {
+    let Some(rank) = rank(object) else {
+        return Err(match (object["kind"].as_str(), object["apiVersion"].as_str()) {
+            (Some(kind), Some(version)) => format!("{} of {}", word(kind), word(version)),
+            _ => "what is no object".to_owned(),
+        });
+    };
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    // For the rules of names alone, which are those of any kind.
+    let named = ObjectRef::new(Kind::Server, text("namespace"), text("name"));
+    subject::check(&named).map_err(|error| format!("{} whose {error}", token(rank)))?;
+    written(object).ok_or_else(|| "what is no object".to_owned())
+}
+
+/// A word from outside, such as it can be in a message.
+fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-./".contains(c);
+    text.chars().take(LONGEST_WORD).map(|c| if is_plain(c) { c } else { '?' }).collect()
 }
 
 /// The object as its owner would write it.

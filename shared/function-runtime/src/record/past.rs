@@ -176,15 +176,36 @@ impl Past {
 /// # Errors
 /// The queue cannot be used.
 pub async fn recorded(queue: &Queue, kind: Kind, namespace: &str) -> Result<Vec<ObjectRef>, Error> {
-    let refused = |reason: String| Error::Refused { what: format!("looking through {TRACES}"), reason };
     let filter = recording::filter(&ObjectRef::new(kind, namespace, "x"))?.replace(".x.*", ".>");
+    let name = |subject: &str| subject.split('.').nth(3).map(|name| name.replace('~', "."));
+    let names = among_subjects(queue, filter, name).await?;
+    Ok(names.into_iter().map(|name| ObjectRef::new(kind, namespace, name)).collect())
+}
+
+/// The IDs of recorded calls that begin so, in whatever case.
+///
+/// # Errors
+/// The queue cannot be used.
+pub async fn ids(queue: &Queue, beginning: &str) -> Result<BTreeSet<String>, Error> {
+    let begins = |id: &&str| id.get(..beginning.len()).is_some_and(|begun| begun.eq_ignore_ascii_case(beginning));
+    let id = |subject: &str| subject.rsplit('.').next().filter(begins).map(str::to_owned);
+    among_subjects(queue, recording::ALL.to_owned(), id).await
+}
+
+/// What is found among the subjects of recorded calls.
+async fn among_subjects(
+    queue: &Queue,
+    filter: String,
+    find: impl Fn(&str) -> Option<String>,
+) -> Result<BTreeSet<String>, Error> {
+    let refused = |reason: String| Error::Refused { what: format!("looking through {TRACES}"), reason };
     let stream = queue.jetstream().get_stream_no_info(TRACES).await.map_err(|error| refused(error.to_string()))?;
     let subjects = stream.info_with_subjects(filter).await.map_err(|error| refused(error.to_string()))?;
-    let mut names = BTreeSet::new();
+    let mut found = BTreeSet::new();
     let mut subjects = std::pin::pin!(subjects);
     while let Some(subject) = subjects.next().await {
         let (subject, _) = subject.map_err(|error| refused(error.to_string()))?;
-        names.extend(subject.split('.').nth(3).map(|name| name.replace('~', ".")));
+        found.extend(find(&subject));
     }
-    Ok(names.into_iter().map(|name| ObjectRef::new(kind, namespace, name)).collect())
+    Ok(found)
 }

@@ -2,8 +2,9 @@
 //!
 //! Invariant: nothing in a selector widens it: kinds, namespaces and names hold no wildcard and no separator.
 
-use weir_api::Kind;
+use kube::CustomResourceExt;
 use weir_api::kind::UnknownKind;
+use weir_api::{Kind, crd};
 use weir_messages::{Lane, subject};
 
 /// Which objects to look at. Empty fields stand for all.
@@ -41,26 +42,43 @@ impl std::str::FromStr for Selector {
                 Some(_) => Err(bad()),
             }
         };
-        let (kind, namespace, name) = (part(false)?, part(true)?, part(true)?);
+        let (kind_said, namespace, name) = (part(false)?, part(true)?, part(true)?);
         if parts.next().is_some() {
             return Err(bad());
         }
-        Ok(Self { lane: None, kind: kind.map(|kind| kind_token(&kind)), namespace, name })
+        let token =
+            |said: String| kind(&said).map_or_else(|| said.to_ascii_lowercase(), |kind| kind.token().to_owned());
+        Ok(Self { lane: None, kind: kind_said.map(token), namespace, name })
     }
 }
 
-/// A kind's token from whatever a person calls it: the token itself or several of it, or what Kubernetes says for either.
-fn kind_token(text: &str) -> String {
+/// A kind by whatever a person calls it: its token or several of it, or what `kubectl` takes, its kind, its plural or its short name.
+pub fn kind(text: &str) -> Option<Kind> {
     let text = text.to_ascii_lowercase();
+    let is_token = |kind: &Kind| text.strip_suffix('s').unwrap_or(&text) == kind.token() || text == kind.token();
     // The monitor has no kind of object in Kubernetes.
     let kubernetes = |kind: &Kind| {
-        *kind != Kind::ServerMonitor && (text == kind.plural() || kind.kubernetes().eq_ignore_ascii_case(&text))
+        text == kind.plural()
+            || kind.kubernetes().eq_ignore_ascii_case(&text)
+            || short_names(*kind).contains(&text.as_str())
     };
-    let names = |kind: &Kind| {
-        text.strip_suffix('s').unwrap_or(&text) == kind.token() || text == kind.token() || kubernetes(kind)
-    };
-    let mut known = Kind::ALL.iter().chain(&[Kind::ServerMonitor]);
-    known.find(|kind| names(kind)).map_or(text.clone(), |kind| kind.token().to_owned())
+    let known = Kind::ALL.into_iter().find(|kind| is_token(kind) || kubernetes(kind));
+    known.or_else(|| Some(Kind::ServerMonitor).filter(is_token))
+}
+
+/// What `kubectl` takes for a kind in short.
+fn short_names(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::Region => crd::Region::shortnames(),
+        Kind::Identity => crd::Identity::shortnames(),
+        Kind::Network => crd::Network::shortnames(),
+        Kind::SecurityGroup => crd::SecurityGroup::shortnames(),
+        Kind::Server => crd::Server::shortnames(),
+        Kind::Volume => crd::Volume::shortnames(),
+        Kind::LoadBalancer => crd::LoadBalancer::shortnames(),
+        Kind::Instance => crd::ComputeInstance::shortnames(),
+        Kind::ServerMonitor => &[],
+    }
 }
 
 impl Selector {
@@ -146,6 +164,14 @@ mod tests {
             ("instances", "instance"),
             ("Server-Monitor", "server-monitor"),
             ("regions", "region"),
+            ("rgn", "region"),
+            ("idn", "identity"),
+            ("net", "network"),
+            ("sg", "security-group"),
+            ("SRV", "server"),
+            ("vol", "volume"),
+            ("lb", "load-balancer"),
+            ("inst", "instance"),
         ] {
             let selector: Selector = said.parse().unwrap();
             assert_eq!((selector.kind.as_deref(), selector.known()), (Some(token), Ok(())), "{said}");

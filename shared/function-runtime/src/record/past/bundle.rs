@@ -6,8 +6,10 @@
 //! Invariants
 //! - A file of any earlier release opens; so does a file of a single recording. One of a form from the future is refused by name.
 //! - Whatever is in a file, no more memory is taken for it than a recording, or all objects and events, may be large.
+//! - What is made of it in another stack is no more than `weir export` could have written ([`Rest::checked`]): a file may come from anybody.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, BufReader, Read, Write};
 use std::rc::Rc;
@@ -17,14 +19,18 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use weir_messages::recording::{self, FORM};
-use weir_messages::{Lane, Recording, Work};
+use weir_messages::{Lane, Recording, Work, subject};
 
-use crate::record::objects::Objects;
+use crate::record::objects::{Objects, rewritten};
 
 /// A recording of more bytes than this is none: the server of the queue takes no message that is nearly as large.
 const LARGEST: u64 = 64 << 20;
 /// All that is no recording, objects and events, may have so many bytes in all.
 const LARGEST_REST: u64 = 256 << 20;
+/// So much of what does not belong in a file is named.
+const NAMED: usize = 8;
+/// What editors and shells of some systems begin a text with.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// A past event: work as it was published.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -50,6 +56,36 @@ pub struct Rest {
     pub events: Vec<Event>,
 }
 
+impl Rest {
+    /// What may be made of it in another stack: nothing but what `weir export` writes is left in its objects.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`]: there are objects of kinds that it never writes, or names that are none.
+    pub fn checked(mut self) -> Result<Self, Error> {
+        let mut foreign = BTreeSet::new();
+        for object in &mut self.objects {
+            match rewritten(object) {
+                Ok(clean) => *object = clean,
+                Err(what) => {
+                    foreign.insert(what);
+                }
+            }
+        }
+        for event in &self.events {
+            if let Err(error) = subject::check(&event.work.object) {
+                foreign.insert(format!("an event for an object whose {error}"));
+            }
+        }
+        if foreign.is_empty() {
+            return Ok(self);
+        }
+        let more = foreign.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named: Vec<String> = foreign.into_iter().take(NAMED).collect();
+        Err(Error::Foreign(format!("{}{more}", named.join(", "))))
+    }
+}
+
 /// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -73,6 +109,9 @@ pub enum Error {
         /// Why.
         reason: recording::Error,
     },
+    /// There is something in it that is never exported.
+    #[error("it holds what `weir export` never writes: {0}")]
+    Foreign(String),
     /// A later release wrote it.
     #[error("it is of form {0}, from the future: this release reads up to {FORM}")]
     Future(u64),
@@ -150,7 +189,11 @@ impl<W: Write> Writer<W> {
 ///
 /// # Errors
 /// It is no such file, is damaged, or one from the future.
-pub fn read(source: impl Read, call: impl FnMut(Recording) -> bool) -> Result<Rest, Error> {
+pub fn read(mut source: impl Read, call: impl FnMut(Recording) -> bool) -> Result<Rest, Error> {
+    let mut head = Vec::new();
+    let begun = source.by_ref().take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut head);
+    begun.map_err(|error| Error::Read(error.to_string()))?;
+    let source = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&head).chain(source);
     let left = Rc::new(Cell::new(LARGEST_REST));
     let source = BufReader::with_capacity(64 << 10, Bounded { source, left: left.clone() });
     let mut file = File { left, call, rest: Rest::default(), whole: Map::new(), is_bundle: false, failed: None };
@@ -416,6 +459,64 @@ mod tests {
         assert!(refused(b"{\"form\": 9, \"recordings\": []}").contains("form 9, from the future"));
         let bad = String::from_utf8(good).unwrap().replacen("\"took\":1", "\"took\":\"x\"", 1);
         assert!(refused(bad.as_bytes()).starts_with("call 1 of it cannot be read: "), "{}", refused(bad.as_bytes()));
+    }
+
+    /// As editors and shells of Windows save a file.
+    #[test]
+    fn a_byte_order_mark_before_a_file_is_passed_over() {
+        let calls = [call("1", &json!([]))];
+        let marked = [BYTE_ORDER_MARK, &file(&calls)].concat();
+        assert_eq!(open(marked.as_slice()).unwrap(), calls);
+        assert!(matches!(open(BYTE_ORDER_MARK), Err(Error::Truncated(_))));
+    }
+
+    fn rest_of(objects: &Value) -> Rest {
+        read(json!({"form": 1, "recordings": [], "objects": objects}).to_string().as_bytes(), |_| true).unwrap()
+    }
+
+    #[test]
+    fn what_is_never_exported_is_refused_by_name_whatever_it_is() {
+        let server =
+            |version: &str, metadata: Value| json!({"apiVersion": version, "kind": "Server", "metadata": metadata});
+        let ours = "region.unikorn-cloud.org/v1alpha1";
+        let named = json!({"namespace": "ns", "name": "a"});
+        for (object, word) in [
+            (json!("x"), "what is no object"),
+            (json!(null), "what is no object"),
+            (json!({"apiVersion": 1, "kind": [], "metadata": {"name": 5}}), "what is no object"),
+            (
+                json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "x"}}),
+                "ClusterRoleBinding of rbac.authorization.k8s.io/v1",
+            ),
+            (json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": named}), "ConfigMap of v1"),
+            (json!({"apiVersion": "v1", "kind": "Secret", "metadata": "x"}), "Secret whose namespace"),
+            (server("v1", named.clone()), "Server of v1"),
+            (server("example.com/v1", named.clone()), "Server of example.com/v1"),
+            (server("\u{1b}[2J", named.clone()), "Server of ??2J"),
+            (server(ours, json!({"name": "a"})), "server whose namespace \"\""),
+            (server(ours, json!({"namespace": "ns", "name": "../a?x"})), "server whose name \"../a?x\""),
+        ] {
+            let error = rest_of(&json!([server(ours, named.clone()), object])).checked().unwrap_err().to_string();
+            assert!(error.contains("never writes: ") && error.contains(word), "{error}");
+        }
+        let many: Vec<Value> = (0..30).map(|n| json!({"apiVersion": "v1", "kind": format!("K{n}")})).collect();
+        assert!(rest_of(&json!(many)).checked().unwrap_err().to_string().ends_with("and 22 more"));
+        let mut rest = rest_of(&json!([server(ours, named)]));
+        let work = serde_json::from_value(
+            json!({"cause": "changed", "object": {"kind": "server", "namespace": "ns", "name": ">"}}),
+        );
+        rest.events.push(Event { time: Timestamp::UNIX_EPOCH, lane: Lane::Urgent, work: work.unwrap() });
+        assert!(rest.checked().unwrap_err().to_string().contains("name \">\""));
+    }
+
+    #[test]
+    fn of_an_object_nothing_is_left_but_what_is_exported() {
+        let all = json!({"apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "Network", "spec": {"a": 1}, "status": {},
+            "metadata": {"namespace": "ns", "name": "a", "labels": {"l": "m"}, "uid": "u", "resourceVersion": "7",
+                "finalizers": ["f"], "ownerReferences": [], "managedFields": [{"manager": "kubectl"}]}});
+        let left = json!({"apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "Network", "spec": {"a": 1},
+            "metadata": {"namespace": "ns", "name": "a", "labels": {"l": "m"}}});
+        assert_eq!(rest_of(&json!([all])).checked().unwrap().objects, [left]);
     }
 
     /// A source without an end, as `/dev/zero` is, of what looks like one huge text.
