@@ -272,7 +272,7 @@ async fn accounted_for(stack: &Stack) {
     stack.at_rest().await;
     stack
         .eventually(CALM, "no lease is held and no letter is dead", async || {
-            stack.queue.overview().await.is_ok_and(|overview| overview.leases == 0 && overview.dead == 0)
+            stack.queue.overview().await.is_ok_and(|overview| overview.leases == Some(0) && overview.dead == Some(0))
         })
         .await;
 }

@@ -124,6 +124,24 @@ async fn what_could_not_be_kept_is_counted_and_told_of_by_what_follows() {
     }
 }
 
+/// Proves
+#[tokio::test(flavor = "multi_thread")]
+async fn recordings_whose_stream_is_deleted_by_hand_get_it_again() {
+    let nats = NatsServer::start().unwrap();
+    let settings = Settings::from_arguments(["--nats", &nats.url(), "--record", "all"]).unwrap();
+    let queue = queue::connect(&settings).await.unwrap();
+    queue.connected().await;
+    queue.ensure().await.unwrap();
+    let studio = Studio::open().await;
+    let object = ObjectRef::new(Kind::Region, World::NAMESPACE, World::REGION);
+    let region = studio.function(Kind::Region, Recorder::of(&settings, &queue));
+    queue.jetstream().delete_stream(queue::TRACES).await.unwrap();
+    region.handle(&Call::direct(Work::new(object.clone(), Cause::Changed))).await;
+    region.flush().await;
+    let past = Past::calls(&queue, [recording::filter(&object).unwrap()], None).await.unwrap();
+    assert_eq!(past.left(), 1);
+}
+
 /// What this process exposes of a series.
 fn metrics(series: &str) -> u64 {
     let text = weir_function_runtime::telemetry::metrics::render();

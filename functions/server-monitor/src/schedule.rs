@@ -3,7 +3,8 @@
 //! A tick is work for the region's own subject, `work.routine.server-monitor.<namespace>.<region>`. So there is one at most that
 //! waits, and the lease on it makes two rounds of one region impossible.
 //!
-//! Invariant: a schedule that is there with the same interval is left alone, whoever starts: see [`timer::repeat`].
+//! Invariant: a schedule that is there with the same interval is left alone, whoever starts: see [`timer::repeat`]. One of another
+//! interval is replaced once, when a monitor first sees its region: two that differ in that do not fight over it ([`timer::keep`]).
 
 use futures::StreamExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -16,7 +17,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use weir_api::{Kind, ObjectRef, crd};
 use weir_function_runtime::queue::{Queue, WORK};
-use weir_function_runtime::timer::{self, Repeating};
+use weir_function_runtime::timer::{self, Kept, Repeating};
 use weir_messages::{Cause, Lane, Work, subject};
 
 /// How often the regions are looked through.
@@ -26,10 +27,11 @@ const PREFIX: &str = "timer.every.server-monitor";
 
 /// Keeps a schedule for each region that exists, until `stop`.
 pub async fn run(client: Client, queue: Queue, interval: Duration, stop: CancellationToken) {
+    let mut begun = HashSet::new();
     loop {
         let kept = async {
             queue.connected().await;
-            keep(&client, &queue, interval).await
+            keep(&client, &queue, interval, &mut begun).await
         };
         tokio::select! {
             kept = kept => if let Err(error) = kept {
@@ -44,11 +46,16 @@ pub async fn run(client: Client, queue: Queue, interval: Duration, stop: Cancell
     }
 }
 
-/// Brings the schedules in line with the regions.
+/// Brings the schedules in line with the regions. `begun` are those of which the schedule has been set to this interval before.
 ///
 /// # Errors
 /// Kubernetes or the queue cannot be used.
-pub async fn keep(client: &Client, queue: &Queue, interval: Duration) -> anyhow::Result<()> {
+pub async fn keep(
+    client: &Client,
+    queue: &Queue,
+    interval: Duration,
+    begun: &mut HashSet<ObjectRef>,
+) -> anyhow::Result<()> {
     let regions = regions(client).await?;
     let stream = queue.jetstream().get_stream(WORK).await?;
     let mut wanted = HashSet::new();
@@ -59,7 +66,14 @@ pub async fn keep(client: &Client, queue: &Queue, interval: Duration) -> anyhow:
         let name = region.name.clone().unwrap_or_default();
         let object = ObjectRef::new(Kind::ServerMonitor, region.namespace.clone().unwrap_or_default(), name);
         wanted.insert(subject::repeating(&object)?);
-        if timer::repeat(queue, &Repeating::Object(object.clone()), interval).await? {
+        let schedule = Repeating::Object(object.clone());
+        let is_new = if begun.contains(&object) {
+            timer::keep(queue, &schedule, interval).await? != Kept::There
+        } else {
+            timer::repeat(queue, &schedule, interval).await?
+        };
+        begun.insert(object.clone());
+        if is_new {
             // The first tick of a schedule is an interval away.
             queue.publish(Work::new(object, Cause::Resync), Lane::Routine, None, None).await?;
         }
@@ -72,6 +86,7 @@ pub async fn keep(client: &Client, queue: &Queue, interval: Duration) -> anyhow:
             gone.push(subject);
         }
     }
+    begun.retain(|object| subject::repeating(object).is_ok_and(|subject| wanted.contains(&subject)));
     for subject in gone {
         stream.purge().filter(&subject).await?;
         tracing::info!(subject, "the region is gone; its servers are watched no more");

@@ -88,10 +88,16 @@ impl Index {
         known.filter_map(Node::object).collect()
     }
 
-    /// A message for everything that exists and has a function, as if a list had shown it for the first time.
-    pub fn all(&self) -> Vec<Wake> {
+    /// A message for everything that exists and has a function, as if a list had shown it for the first time. With `mark`, under an
+    /// id of its own: for a stream that has lost its messages, and not the ids by which it knows them.
+    pub fn all(&self, mark: Option<&str>) -> Vec<Wake> {
         let objects = self.objects.iter();
-        objects.filter_map(|(node, entry)| own(node, &entry.uid, &entry.version, Cause::Listed, How::List)).collect()
+        let wake = |(node, entry): (&Node, &Entry)| {
+            let wake = own(node, &entry.uid, &entry.version, Cause::Listed, How::List)?;
+            let id = mark.map(|mark| format!("{}/{}/{mark}", entry.uid, entry.version));
+            Some(Wake { id, ..wake })
+        };
+        objects.filter_map(wake).collect()
     }
 
     /// An object was created or changed, or was in a list.

@@ -5,7 +5,7 @@
 //!
 //! The rooms: [`watched`] is the table of what is watched, [`seen`] what is kept of an object, [`index`] decides who is
 //! woken (pure), [`pending`] holds what has not been published yet (pure), [`watch`] and [`publish`] do the I/O,
-//! [`memory`] notices a queue that has lost what it held, and [`resync`] has everything looked at again from time to time.
+//! [`memory`] notices a queue that has lost what it held and keeps the schedules of resyncs, and [`resync`] has everything looked at again from time to time.
 //!
 //! Invariants
 //! - Nothing is lost (W-3): a message is taken off [`pending`] only when the stream has acknowledged it, and a publisher
@@ -70,7 +70,7 @@ pub async fn serve(
         tasks.spawn(watch::run(watched, client.clone(), settings.clone(), publisher.clone(), stop.clone()));
     }
     tasks.spawn(publisher.clone().run(stop.clone()));
-    tasks.spawn(memory::run(publisher.clone(), stop.clone()));
+    tasks.spawn(memory::run(publisher.clone(), settings.resync(), stop.clone()));
     tasks.spawn(resync::run(publisher, settings.resync(), stop.clone()));
     while let Some(ended) = tasks.join_next().await {
         if let Err(error) = ended {

@@ -96,10 +96,10 @@ impl Publisher {
         tracing::info!(?watched, objects = shown.len(), waiting = state.pending.len(), "listed");
     }
 
-    /// The queue has lost what it held: all that exists is published again.
-    pub fn again(&self) {
+    /// The queue has lost what it held: all that exists is published again. For `mark` see [`Index::all`].
+    pub fn again(&self, mark: Option<&str>) {
         let mut state = self.state();
-        let wakes = state.index.all();
+        let wakes = state.index.all(mark);
         tracing::warn!(objects = wakes.len(), "the queue has lost its messages; everything is to be looked at again");
         self.enqueue(&mut state, wakes);
     }

@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //! - An object's own timer is left alone: these have subjects of their own, `timer.resync.<kind>.<namespace>.<name>`.
-//! - So is a schedule that is there with the same interval, see [`timer::repeat`].
+//! - The schedules are kept by [`crate::memory`], which also says how long one that was removed is missed.
 //! - The looks are spread over a fifth of the interval of the schedule that made the tick, which the tick says, and not of the
 //!   setting of whoever takes it: publishers may differ in that, in the middle of a change of it.
 //! - Ticks do not queue up: there is at most one of each kind, as of all work.
@@ -23,7 +23,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use weir_api::Kind;
 use weir_function_runtime::queue::{Queue, WORK};
-use weir_function_runtime::timer::{self, Repeating};
+use weir_function_runtime::timer;
 use weir_messages::{Tick, subject};
 
 /// The consumer of ticks.
@@ -37,7 +37,7 @@ const IN_FLIGHT: usize = 64;
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Keeps the schedules, and answers ticks, until `stop`.
+/// Answers ticks, until `stop`. One that does not tell its interval counts as if it were `every`.
 pub async fn run(publisher: Arc<Publisher>, every: Duration, stop: CancellationToken) {
     let queue = publisher.queue().clone();
     loop {
@@ -56,14 +56,12 @@ pub async fn run(publisher: Arc<Publisher>, every: Duration, stop: CancellationT
     }
 }
 
-fn kinds() -> impl Iterator<Item = (Watched, Kind)> {
+/// The kinds that are looked at again.
+pub(crate) fn kinds() -> impl Iterator<Item = (Watched, Kind)> {
     Watched::ALL.into_iter().filter_map(|watched| Some((watched, watched.function()?)))
 }
 
 async fn serve(publisher: &Publisher, queue: &Queue, every: Duration) -> anyhow::Result<()> {
-    for (_, kind) in kinds() {
-        timer::repeat(queue, &Repeating::Tick(kind), every).await?;
-    }
     let config = pull::Config {
         durable_name: Some(CONSUMER.to_owned()),
         description: Some("Weir: ticks that have every object of a kind looked at again".to_owned()),

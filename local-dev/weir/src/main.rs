@@ -109,6 +109,8 @@ pub enum Exit {
     Done = 0,
     /// Something is not well.
     Failed = 1,
+    /// It was used wrongly, which showed only when it was looked into.
+    Usage = 2,
     /// There is a stack already, or there is none.
     NotThere = 3,
     /// The sample did not become available in time.

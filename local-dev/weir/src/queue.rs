@@ -14,16 +14,24 @@ mod views;
 
 use crate::checkout::Checkout;
 use crate::record::Record;
-use crate::trace::find;
-use crate::{Exit, complain, nats};
+use crate::trace::find::{self, Told};
+use crate::{Exit, cluster, complain, nats};
 use anyhow::{Context, bail};
 use clap::Subcommand;
+use kube::ResourceExt;
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::GroupVersionKind;
 use std::ffi::OsString;
-use weir_api::Kind;
+use std::time::Duration;
+use weir_api::kind::UnknownKind;
+use weir_api::{Kind, ObjectRef, labels};
 use weir_function_runtime::queue::inspect::{Listing, Selector};
 use weir_function_runtime::queue::{self, Error, Queue};
 use weir_function_runtime::settings::Settings;
-use weir_messages::Lane;
+use weir_messages::{Lane, subject};
+
+/// How long the cluster may take to say who is called so.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 const COLUMNS: &str = "\
 WAITING      messages that no worker has been given yet
@@ -63,8 +71,8 @@ enum View {
     Dead(Which),
     /// Send dead letters again: those that are numbered, those of a kind, or all
     Redrive(letters::Redrive),
-    /// Remove dead letters for good: those that are numbered, those of a kind, or all
-    Drop(letters::Chosen),
+    /// Remove dead letters for good: those that are numbered, those of a kind, or all; or what is no timer among the timers
+    Drop(letters::Drop),
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -105,15 +113,34 @@ impl Which {
 /// Shows a view, or sends dead letters again.
 pub async fn run(checkout: &Checkout, args: Args) -> anyhow::Result<Exit> {
     let Some(queue) = open(checkout, args.nats.as_deref()).await? else { return Ok(Exit::NotThere) };
-    let shown = show(checkout, &queue, &args).await;
-    queue.close().await;
-    shown.map_err(|error| match error.downcast_ref::<Error>() {
-        Some(Error::NoStream(stream)) => {
-            anyhow::anyhow!("there is no stream {stream} on this NATS: no function of Weir has been there yet")
+    let mut shown = show(checkout, &queue, &args).await;
+    if let Err(error) = &shown {
+        if let Some(Error::NoStream(stream)) = error.downcast_ref() {
+            let why = absent(&queue, stream).await;
+            shown = Err(anyhow::anyhow!("there is no stream {stream} on this NATS: {why}"));
+        } else if let Some(unknown) = error.downcast_ref::<UnknownKind>() {
+            complain!("weir: {unknown}");
+            shown = Ok(Exit::Usage);
         }
-        _ => error,
-    })
+    }
+    queue.close().await;
+    shown
 }
+
+/// Why a stream may be missing.
+async fn absent(queue: &Queue, stream: &str) -> &'static str {
+    // Whoever makes one makes all.
+    match queue.absent().await {
+        Ok(absent) if absent.contains(&queue::WORK) && absent.contains(&queue::DEAD) => {
+            "no function of Weir has been there yet"
+        }
+        Ok(absent) if absent.contains(&stream) => GONE,
+        _ => "it may be on its way",
+    }
+}
+
+/// What is said of a stream that is missing where others are.
+const GONE: &str = "others of Weir are there, so it has been removed; whoever needs it next makes it again";
 
 async fn show(checkout: &Checkout, queue: &Queue, args: &Args) -> anyhow::Result<Exit> {
     let json = args.json;
@@ -169,6 +196,40 @@ impl Meant<'_> {
             Some(selector) => Ok(list(selector).await?),
             None => Ok(found),
         }
+    }
+
+    /// The object that is told, by its name or by what people call it. That there is none is an error if the cluster can be asked.
+    async fn object(&self, told: &Told) -> anyhow::Result<ObjectRef> {
+        let object = ObjectRef::new(told.kind, &told.namespace, &told.name);
+        // The monitor's objects are regions.
+        let kind = if told.kind == Kind::ServerMonitor { Kind::Region } else { told.kind };
+        let names = async { if self.ours { self.names(kind, told).await } else { None } };
+        let Some(names) = tokio::time::timeout(PATIENCE, names).await.ok().flatten() else {
+            let only =
+                "only with the stack's own queue, while its cluster answers, is it known what people call an object";
+            subject::check(&object).with_context(|| only)?;
+            return Ok(object);
+        };
+        match names.as_slice() {
+            [] => bail!("there is no {told}: nothing was sent"),
+            [name] => Ok(ObjectRef { name: name.clone(), ..object }),
+            several => bail!("several objects are called {told}: {}", find::some(several)),
+        }
+    }
+
+    /// The name of the object that has the name which is told, or else of those that people call so; none if the cluster cannot be asked.
+    async fn names(&self, kind: Kind, told: &Told) -> Option<Vec<String>> {
+        let record = Record::read(&self.checkout.record()).ok()?.filter(Record::is_watched)?;
+        let client = cluster::connect(&record.places.kubeconfig).await.ok()?;
+        let gvk = GroupVersionKind::gvk(kind.group(), "v1alpha1", kind.kubernetes());
+        let named = DynamicObject::new(&told.name, &ApiResource::from_gvk_with_plural(&gvk, kind.plural()));
+        // Asked for by itself: of very many objects, not all are looked through.
+        if !cluster::existing(&client, &[named.within(&told.namespace)], 1).await.ok()?.is_empty() {
+            return Some(vec![told.name.clone()]);
+        }
+        let called = |object: &DynamicObject| labels::display_name(object) == told.name;
+        let called = cluster::fitting(&client, kind, Some(&told.namespace), called).await.ok()?;
+        Some(called.iter().map(ResourceExt::name_any).collect())
     }
 
     /// The object that people call as the selector's name has it.

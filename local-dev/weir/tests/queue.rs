@@ -142,7 +142,7 @@ async fn a_kind_that_there_is_not_is_told_from_one_that_has_nothing() {
         for kind in ["srever", "srever/ns", "srever/ns/a"] {
             let output = rig.weir(&[view, kind]);
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{view} {kind}");
+            assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{view} {kind}");
             assert!(said.contains("srever") && said.contains("security-group"), "{view} {kind}: {said}");
         }
         for kind in ["servers", "Server", "srv", "SecurityGroups", "securitygroup/ns", "sg/ns", "server-monitor"] {
@@ -152,7 +152,7 @@ async fn a_kind_that_there_is_not_is_told_from_one_that_has_nothing() {
     for command in ["redrive", "drop"] {
         let output = rig.weir(&[command, "--kind", "srever", "--yes"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(1) && said.contains("security-group"), "{command}: {said}");
+        assert!(output.status.code() == Some(2) && said.contains("security-group"), "{command}: {said}");
     }
     assert!(rig.says(&["peek", "planet"]).contains("work.urgent.planet.ns.a"), "of that there is a message");
 }
@@ -281,4 +281,50 @@ fn without_a_stack_or_with_a_nats_that_is_not_there_it_says_so() {
     let nats = NatsServer::start().unwrap();
     let (code, said) = weir(&["ls", "--nats", &nats.url()]);
     assert!(code == Some(1) && said.contains("no stream WORK"), "{code:?} {said}");
+}
+
+/// Proves: R-6
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_missing_is_told_beside_what_is_there() {
+    let rig = Rig::start().await;
+    rig.queue.publish(work("a"), Lane::Urgent, None, None).await.unwrap();
+    rig.queue.jetstream().delete_stream("DEAD").await.unwrap();
+    let shown = rig.says(&["ls"]);
+    assert!(shown.contains("server") && shown.contains("0 timers, 0 leases, dead letters unknown"), "{shown}");
+    assert!(shown.contains("no stream DEAD") && shown.contains("has been removed"), "{shown}");
+    let overview = rig.json(&["ls"]);
+    assert_eq!((&overview["dead"], &overview["missing"][0]), (&Value::Null, &"DEAD".into()));
+    rig.says(&["peek"]);
+    rig.queue.jetstream().delete_stream("KV_LEASES").await.unwrap();
+    for (view, stream) in [("dead", "DEAD"), ("leases", "KV_LEASES")] {
+        let output = rig.weir(&[view]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && said.contains(&format!("no stream {stream}")), "{said}");
+        assert!(said.contains("has been removed") && !said.contains("been there yet"), "{said}");
+    }
+}
+
+/// Proves: Q-10
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_that_is_not_there_is_not_asked_about_and_one_told_twice_is_one() {
+    let rig = Rig::start().await;
+    let put = async |on: String| rig.queue.jetstream().publish(on, "x".into()).await.unwrap().await.unwrap().sequence;
+    let number = put("dead.x".to_owned()).await.to_string();
+    for command in ["redrive", "drop"] {
+        let output = rig.weir(&[command, "999"]);
+        let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.code() == Some(1) && out.contains("999: there is no such"), "{command}: {out}");
+        assert_eq!(said, "", "{command}");
+        let output = rig.weir(&[command, &number, "999", &number]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && said.contains("this message"), "{command}: {said}");
+    }
+    assert_eq!(rig.json(&["drop", &number, &number, "-y"]).as_array().unwrap().len(), 1);
+
+    let junk = put("timer.server.ns.a".to_owned()).await.to_string();
+    assert!(rig.says(&["timers"]).contains(&format!("`drop {junk} --timer`")));
+    let asked = rig.weir(&["drop", &junk, "--timer"]);
+    assert!(asked.status.code() == Some(1) && String::from_utf8_lossy(&asked.stderr).contains("--yes"));
+    assert_eq!(rig.json(&["drop", &junk, "--timer", "-y"])[0]["outcome"], "dropped");
+    assert_eq!(rig.json(&["timers"])["total"], 0);
 }

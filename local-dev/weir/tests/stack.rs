@@ -210,15 +210,24 @@ fn whose_queue_it_is_and_whose_timer(home: &Home, nats: &str) {
     let password = home.path("run/nats-password");
     let own = ["--nats", nats, "--nats-user", "weir", "--nats-password-file", password.to_str().unwrap()];
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async {
+    let letter = runtime.block_on(async {
         let queue = queue::connect_now(&Settings::from_arguments(own).unwrap()).await.unwrap();
         let server = ObjectRef::new(Kind::Server, "default", "c0ffee00-0000-4000-8000-000000000005");
         let work = Work::new(server, Cause::Requested);
         timer::set(&queue, work, Lane::Routine, Duration::from_secs(3600), None).await.unwrap();
+        queue.jetstream().publish("dead.x", "x".into()).await.unwrap().await.unwrap().sequence
     });
     let timers = home.ok(&["queue", "timers", "server/default/demo-server"]);
     assert!(timers.contains("c0ffee00-0000-4000-8000-000000000005"), "{timers}");
     assert!(home.ok(&["queue", "timers", "server/default/nobody"]).contains("No timer"));
+    // A letter goes to the object that is meant, and to none that there is not.
+    let letter = letter.to_string();
+    let answer = |object: &str| home.run(&["queue", "redrive", &letter, "--for", object, "--yes"]);
+    let refused = answer("server/default/nobody");
+    assert!(refused.status.code() == Some(1) && text(&refused.stderr).contains("there is no server/default/nobody"));
+    assert!(home.ok(&["queue", "dead"]).contains(&letter), "it is kept");
+    let sent = answer("server/default/demo-server");
+    assert!(text(&sent.stdout).contains("work.urgent.server.default.c0ffee00"), "{}", text(&sent.stderr));
 
     let ls = |url: &str| {
         let mut command = home.weir(&["queue", "ls"]);

@@ -16,7 +16,8 @@
 //!
 //! Caveats: a write that is on the wire when the lease ends cannot be recalled; Kubernetes' resource versions and the
 //! look-up before each create catch that. Shortening the bucket's maximum age while workers run breaks the first
-//! invariant; stop them first.
+//! invariant; stop them first. So does deleting the bucket, until the next renewal tells the holders: it is made again at once,
+//! and who asks then finds nobody in it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -106,16 +107,25 @@ fn margin(ttl: Duration) -> Duration {
     (ttl / 10).clamp(Duration::from_millis(100), Duration::from_secs(2)).min(ttl / 2)
 }
 
-/// Asks for the lease on `object`, once, without waiting for its holder.
+/// Asks for the lease on `object`, once, without waiting for its holder. A bucket that is gone is made again.
 pub async fn acquire(queue: &Queue, object: &ObjectRef) -> Result<Acquired, Error> {
     let key = format!("$KV.LEASES.{}", subject::lease_key(object)?);
     let record = Record { holder: queue.name().to_owned(), id: Uuid::new_v4(), since: Timestamp::now().to_string() };
     let value = serde_json::to_vec(&record).map_err(|error| Error::Encode(error.into()))?;
-    let (sent, sent_wall) = (Instant::now(), SystemTime::now());
-    let revision = match write(queue, &key, &value, 0).await {
-        Ok(revision) => revision,
-        Err(WriteError::WrongRevision) => return Ok(Acquired::Held),
-        Err(WriteError::Other(error)) => return Err(error),
+    let mut mended = false;
+    let (sent, sent_wall, revision) = loop {
+        let (sent, sent_wall) = (Instant::now(), SystemTime::now());
+        match write(queue, &key, &value, 0).await {
+            Ok(revision) => break (sent, sent_wall, revision),
+            Err(WriteError::WrongRevision) => return Ok(Acquired::Held),
+            Err(WriteError::Other(missing @ Error::NoStream(_))) => {
+                if mended || !queue.mend(Duration::ZERO).await? {
+                    return Err(missing);
+                }
+                mended = true;
+            }
+            Err(WriteError::Other(error)) => return Err(error),
+        }
     };
     let shared = Arc::new(Shared {
         object: object.clone(),

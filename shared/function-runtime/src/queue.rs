@@ -17,12 +17,13 @@ mod sweep;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream::{self, context::PublishErrorKind};
 use async_nats::{ConnectOptions, Event, HeaderMap};
+use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use weir_messages::{Envelope, Lane, Traceparent, Work, subject};
 
 use crate::settings::{Credentials, CredentialsError, Settings};
@@ -159,6 +160,14 @@ struct Inner {
     lease_ttl: AtomicU64,
     /// By how many microseconds the server's clock is ahead of this machine's.
     clock_offset: AtomicI64,
+    mended: Mutex<Option<Mended>>,
+}
+
+/// The last time that something was missed and made again.
+#[derive(Clone, Copy)]
+struct Mended {
+    begun: Instant,
+    well: bool,
 }
 
 /// What streams begin with.
@@ -238,6 +247,7 @@ async fn open(settings: &Settings, patient: bool) -> Result<Queue, Error> {
             wanted_lease_ttl: nats.lease_ttl,
             lease_ttl: AtomicU64::new(millis(nats.lease_ttl)),
             clock_offset: AtomicI64::new(0),
+            mended: Mutex::new(None),
         }),
     })
 }
@@ -307,8 +317,7 @@ impl Queue {
         Ok(published)
     }
 
-    /// Publishes `work` under `subject`, with `headers` besides those of its envelope. If the stream is gone, because a
-    /// server has lost its memory, it is created again.
+    /// Publishes `work` under `subject`, with `headers` besides those of its envelope.
     pub(crate) async fn publish_envelope(
         &self,
         subject: String,
@@ -320,24 +329,51 @@ impl Queue {
         for (name, value) in encoded.headers {
             headers.insert(name, value);
         }
-        match self.store(subject.clone(), headers.clone(), encoded.payload.clone()).await {
-            Err(Error::NoStream(_)) => {
-                self.ensure().await?;
-                self.store(subject, headers, encoded.payload).await
+        self.store(subject, headers, encoded.payload.into(), Duration::ZERO).await
+    }
+
+    /// Publishes and waits for JetStream's acknowledgement. If the stream is gone, because a server has lost its memory or
+    /// somebody has deleted it, it is made again first: see [`mend`](Self::mend).
+    pub(crate) async fn store(
+        &self,
+        subject: String,
+        headers: HeaderMap,
+        payload: Bytes,
+        breath: Duration,
+    ) -> Result<Published, Error> {
+        match self.store_once(subject.clone(), headers.clone(), payload.clone()).await {
+            Err(missing @ Error::NoStream(_)) => {
+                if self.mend(breath).await? {
+                    self.store_once(subject, headers, payload).await
+                } else {
+                    Err(missing)
+                }
             }
             other => other,
         }
     }
 
-    /// Publishes and waits for JetStream's acknowledgement.
-    pub(crate) async fn store(
-        &self,
-        subject: String,
-        headers: HeaderMap,
-        payload: Vec<u8>,
-    ) -> Result<Published, Error> {
+    /// Makes what is missing, for whoever has missed it just now: true when that has been done and it is worth trying again.
+    ///
+    /// Of many who miss something at once, one makes it for all. And what the server would not make is not asked of it again
+    /// within `breath` of the last time: that is for streams which work goes on without.
+    pub(crate) async fn mend(&self, breath: Duration) -> Result<bool, Error> {
+        let missed = Instant::now();
+        let mut last = self.inner.mended.lock().await;
+        match *last {
+            Some(mended) if mended.begun >= missed => return Ok(mended.well),
+            Some(mended) if mended.begun.elapsed() < breath => return Ok(false),
+            _ => {}
+        }
+        let begun = Instant::now();
+        let made = self.ensure().await;
+        *last = Some(Mended { begun, well: made.is_ok() });
+        made.map(|()| true)
+    }
+
+    async fn store_once(&self, subject: String, headers: HeaderMap, payload: Bytes) -> Result<Published, Error> {
         let what = || format!("publishing {subject}");
-        let sending = self.inner.jetstream.publish_with_headers(subject.clone(), headers, payload.into());
+        let sending = self.inner.jetstream.publish_with_headers(subject.clone(), headers, payload);
         // The client waits for room in its buffer before it begins to wait for the answer, so this bounds both.
         let acknowledged = tokio::time::timeout(REQUEST_TIMEOUT, async { sending.await?.await })
             .await

@@ -18,6 +18,7 @@ use async_nats::jetstream::message::StreamMessage;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use weir_api::{Kind, ObjectRef};
+use weir_messages::envelope::Encoded;
 use weir_messages::{Cause, Envelope, Lane, Tick, Traceparent, Work, subject};
 
 use crate::queue::{Error, Queue, WORK};
@@ -80,53 +81,109 @@ pub enum Repeating {
 /// A schedule that is there with the same interval is left alone: set again at each start of a process it would never fire
 /// where processes start more often. Of several processes that begin at once, the first one sets it.
 pub async fn repeat(queue: &Queue, what: &Repeating, interval: Duration) -> Result<bool, Error> {
-    let source = format!("/weir/{}", queue.name());
-    let seconds = u32::try_from(interval.as_secs().max(1)).unwrap_or(u32::MAX);
-    let (on, target, encoded) = match what {
-        Repeating::Tick(kind) => {
-            let tick = Tick { kind: *kind, every_seconds: Some(seconds) };
-            (subject::tick_schedule(*kind), subject::tick(*kind), tick.encode(source)?)
-        }
-        Repeating::Object(object) => {
-            let mut envelope = Envelope::new(source, Work::new(object.clone(), Cause::Resync), None);
-            // Each call begins a trace of its own: with this one, all of them would be steps of one without end.
-            envelope.traceparent = None;
-            (subject::repeating(object)?, subject::work(Lane::Routine, object)?, envelope.encode()?)
-        }
+    let wanted = Schedule::new(queue, what, interval)?;
+    let there = wanted.there(queue).await?;
+    if there.as_ref().is_some_and(|there| wanted.is(there)) { Ok(false) } else { wanted.set(queue, there).await }
+}
+
+/// What [`keep`] has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// The schedule is there, or somebody else has just set it again.
+    There,
+    /// It was gone, and is set again.
+    Gone,
+    /// Something was in its place that repeats nothing, and is replaced.
+    Replaced,
+}
+
+/// Sees to it that the server goes on repeating what [`repeat`] has set.
+///
+/// One that is there is left alone at whatever interval: two processes that differ in that do not fight over it.
+pub async fn keep(queue: &Queue, what: &Repeating, interval: Duration) -> Result<Kept, Error> {
+    let wanted = Schedule::new(queue, what, interval)?;
+    let there = wanted.there(queue).await?;
+    let kept = match &there {
+        Some(there) if wanted.serves(there) => return Ok(Kept::There),
+        Some(_) => Kept::Replaced,
+        None => Kept::Gone,
     };
-    let wanted = format!("@every {seconds}s");
-    let there = match queue.first(WORK, &on, 1).await {
-        Err(Error::NoStream(_)) => {
-            queue.ensure().await?;
-            None
-        }
-        other => other?,
-    };
-    let same = |there: &StreamMessage| {
-        let schedule = there.headers.get(NATS_SCHEDULE).is_some_and(|found| found.as_str() == wanted);
-        // Earlier releases scheduled ticks without anything in them, or without their interval.
-        let complete = match what {
-            Repeating::Tick(_) => {
-                serde_json::from_slice::<Tick>(&there.payload).is_ok_and(|tick| tick.every_seconds == Some(seconds))
+    Ok(if wanted.set(queue, there).await? { kept } else { Kept::There })
+}
+
+/// What [`repeat`] stores.
+struct Schedule {
+    on: String,
+    target: String,
+    every: String,
+    /// Of a tick, which says how often it comes.
+    seconds: Option<u32>,
+    encoded: Encoded,
+}
+
+impl Schedule {
+    fn new(queue: &Queue, what: &Repeating, interval: Duration) -> Result<Self, Error> {
+        let source = format!("/weir/{}", queue.name());
+        let seconds = u32::try_from(interval.as_secs().max(1)).unwrap_or(u32::MAX);
+        let every = format!("@every {seconds}s");
+        Ok(match what {
+            Repeating::Tick(kind) => {
+                let tick = Tick { kind: *kind, every_seconds: Some(seconds) };
+                let (on, target) = (subject::tick_schedule(*kind), subject::tick(*kind));
+                Self { on, target, every, seconds: Some(seconds), encoded: tick.encode(source)? }
             }
-            Repeating::Object(_) => true,
+            Repeating::Object(object) => {
+                let mut envelope = Envelope::new(source, Work::new(object.clone(), Cause::Resync), None);
+                // Each call begins a trace of its own: with this one, all of them would be steps of one without end.
+                envelope.traceparent = None;
+                let (on, target) = (subject::repeating(object)?, subject::work(Lane::Routine, object)?);
+                Self { on, target, every, seconds: None, encoded: envelope.encode()? }
+            }
+        })
+    }
+
+    /// What is stored in its place.
+    async fn there(&self, queue: &Queue) -> Result<Option<StreamMessage>, Error> {
+        match queue.first(WORK, &self.on, 1).await {
+            Err(Error::NoStream(_)) => {
+                queue.mend(Duration::ZERO).await?;
+                Ok(None)
+            }
+            other => other,
+        }
+    }
+
+    /// Whether it is the same.
+    fn is(&self, there: &StreamMessage) -> bool {
+        let every = there.headers.get(NATS_SCHEDULE).is_some_and(|found| found.as_str() == self.every);
+        // Earlier releases scheduled ticks without anything in them, or without their interval.
+        let tells = |seconds| {
+            serde_json::from_slice::<Tick>(&there.payload).is_ok_and(|tick| tick.every_seconds == Some(seconds))
         };
-        schedule && complete && there.headers.get("ce-type").is_some()
-    };
-    if there.as_ref().is_some_and(same) {
-        return Ok(false);
+        every && self.seconds.is_none_or(tells) && there.headers.get("ce-type").is_some()
     }
-    let mut headers = HeaderMap::new();
-    for (name, value) in encoded.headers {
-        headers.insert(name, value);
+
+    /// Whether it does the same, however often.
+    fn serves(&self, there: &StreamMessage) -> bool {
+        let header = |name| there.headers.get(name).map(async_nats::HeaderValue::as_str).unwrap_or_default();
+        header(NATS_SCHEDULE).starts_with("@every ") && header(NATS_SCHEDULE_TARGET) == self.target
     }
-    headers.insert(NATS_SCHEDULE, wanted);
-    headers.insert(NATS_SCHEDULE_TARGET, target);
-    headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, there.map_or(0, |there| there.sequence).to_string());
-    match queue.store(on, headers, encoded.payload).await {
-        Ok(_) => Ok(true),
-        Err(Error::Changed(_)) => Ok(false),
-        Err(error) => Err(error),
+
+    /// Stores it, unless something else is there by now than was found. Returns whether it is stored.
+    async fn set(self, queue: &Queue, instead_of: Option<StreamMessage>) -> Result<bool, Error> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in self.encoded.headers {
+            headers.insert(name, value);
+        }
+        headers.insert(NATS_SCHEDULE, self.every);
+        headers.insert(NATS_SCHEDULE_TARGET, self.target);
+        let sequence = instead_of.map_or(0, |there| there.sequence);
+        headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, sequence.to_string());
+        match queue.store(self.on, headers, self.encoded.payload.into(), Duration::ZERO).await {
+            Ok(_) => Ok(true),
+            Err(Error::Changed(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The clock, on a real NATS server.
 
 use crate::world::World;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -40,10 +41,20 @@ async fn a_region_ticks_until_it_is_gone_and_a_monitor_that_was_away_catches_up(
     queue.connected().await;
     queue.ensure().await.unwrap();
     let client = world.function_client.clone();
-    schedule::keep(&client, &queue, Duration::from_secs(1)).await.unwrap();
+    let mut begun = HashSet::new();
+    schedule::keep(&client, &queue, Duration::from_secs(1), &mut begun).await.unwrap();
     let set = sequence(&queue).await.expect("there is a schedule");
-    schedule::keep(&client, &queue, Duration::from_secs(1)).await.unwrap();
+    schedule::keep(&client, &queue, Duration::from_secs(1), &mut begun).await.unwrap();
     assert_eq!(sequence(&queue).await, Some(set), "a schedule that is there is left alone");
+    let (mut begun_by_another, minute) = (HashSet::new(), Duration::from_secs(60));
+    schedule::keep(&client, &queue, minute, &mut begun_by_another).await.unwrap();
+    let anothers = sequence(&queue).await;
+    assert_ne!(anothers, Some(set), "one that starts has it at its own interval");
+    schedule::keep(&client, &queue, Duration::from_secs(1), &mut begun).await.unwrap();
+    assert_eq!(sequence(&queue).await, anothers, "and those that run do not fight over that");
+    queue.jetstream().get_stream(WORK).await.unwrap().purge().await.unwrap();
+    schedule::keep(&client, &queue, Duration::from_secs(1), &mut begun).await.unwrap();
+    assert!(sequence(&queue).await > anothers, "one that is gone is set again");
     // Ticks pass while no monitor runs; that is one look late, and nothing lost.
     world.cloud.advance(Duration::from_secs(60));
     let stop = CancellationToken::new();
@@ -58,7 +69,7 @@ async fn a_region_ticks_until_it_is_gone_and_a_monitor_that_was_away_catches_up(
     assert!(world.kubernetes.requests().changes(|_| true) == 0, "looks without news write nothing");
     world.delete(Kind::Region, weir_harness::World::REGION).await;
     until("the schedule goes with its region", async || {
-        schedule::keep(&client, &queue, Duration::from_secs(1)).await.unwrap();
+        schedule::keep(&client, &queue, Duration::from_secs(1), &mut HashSet::new()).await.unwrap();
         sequence(&queue).await.is_none()
     })
     .await;

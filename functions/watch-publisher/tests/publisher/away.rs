@@ -1,15 +1,18 @@
 //! Nothing is lost, whoever is away (W-3).
 
-use crate::rig::{Ear, IDENTITY, Rig, held, id, of_kind, server, until, uuid};
+use crate::rig::{Ear, IDENTITY, PATIENCE, Rig, held, id, of_kind, server, until, uuid};
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use weir_api::Kind;
+use weir_function_runtime::queue::{DEAD, EVENTS, Queue, REQUESTS, WORK};
+use weir_function_runtime::timer::{self, Repeating};
 use weir_harness::world::{identity, network};
 use weir_kube_sim::{Action, Disruption, Fault};
-use weir_messages::{Cause, Lane};
+use weir_messages::{Cause, Lane, subject};
 use weir_watch_publisher::Settings;
 use weir_watch_publisher::watched::Watched;
 
@@ -228,11 +231,107 @@ async fn what_a_queue_has_forgotten_is_published_again_though_nothing_has_change
     // Nor is a stream missed that goes while the connection stays.
     drop(ear);
     let queue = rig.queue().await;
-    queue.jetstream().delete_stream(weir_function_runtime::queue::WORK).await.unwrap();
+    queue.jetstream().delete_stream(WORK).await.unwrap();
     queue.ensure().await.unwrap();
     let ear = Ear::consumer(&queue).await;
     for word in ["a", "b"] {
         ear.hear("what was in the stream", |heard| heard.object.name == word && heard.cause == Cause::Listed).await;
     }
+    publisher.stop().await;
+}
+
+/// The sequence and the interval of a schedule that is there.
+async fn schedule(queue: &Queue, kind: Kind) -> Option<(u64, String)> {
+    let stream = queue.jetstream().get_stream(WORK).await.ok()?;
+    let there = stream.get_last_raw_message_by_subject(&subject::tick_schedule(kind)).await.ok()?;
+    Some((there.sequence, there.headers.get("Nats-Schedule")?.as_str().to_owned()))
+}
+
+/// Polls until `kind` has a schedule that `fits`.
+async fn scheduled(queue: &Queue, kind: Kind, fits: impl Fn(&str) -> bool) -> u64 {
+    let look = async {
+        loop {
+            match schedule(queue, kind).await {
+                Some((sequence, interval)) if fits(&interval) => return sequence,
+                _ => tokio::time::sleep(Duration::from_millis(50)).await,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, look).await.expect("a schedule")
+}
+
+/// Nothing told of a purge: the stream is the same, and the objects and the schedules of their resyncs were gone for good.
+///
+/// Proves, W-3
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_purged_is_published_again_and_its_schedules_are_set_again() {
+    let rig = Rig::start().await;
+    let queue = rig.queue().await;
+    let ear = Ear::consumer(&queue).await;
+    let publishers = [rig.publisher().await, rig.publisher().await];
+    for word in ["a", "b"] {
+        rig.world.apply(&of_kind(Kind::Network, word)).await;
+        ear.hear("its creation", |heard| heard.object.name == word).await;
+    }
+    for kind in weir_harness::cluster::KINDS {
+        scheduled(&queue, kind, |interval| interval == "@every 1800s").await;
+    }
+    ear.forget();
+    // The stream still knows the ids of what it has just held.
+    queue.jetstream().get_stream(WORK).await.unwrap().purge().await.unwrap();
+    for word in ["a", "b"] {
+        let heard = ear.hear(word, |heard| heard.object.name == word && heard.cause == Cause::Listed).await;
+        assert_eq!(heard.lane, Lane::Routine);
+    }
+    for kind in weir_harness::cluster::KINDS {
+        scheduled(&queue, kind, |interval| interval == "@every 1800s").await;
+    }
+    for publisher in publishers {
+        publisher.stop().await;
+    }
+}
+
+/// Proves, W-4
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_that_is_deleted_or_overwritten_is_set_again_and_one_of_another_interval_is_left_alone() {
+    let rig = Rig::start().await;
+    let queue = rig.queue().await;
+    let publisher = rig.publisher().await;
+    let stream = queue.jetstream().get_stream(WORK).await.unwrap();
+    let [first, .., last] = weir_harness::cluster::KINDS;
+    let before = scheduled(&queue, last, |_| true).await;
+    scheduled(&queue, first, |_| true).await;
+    // As another publisher has it, that was started later.
+    let hourly = Duration::from_secs(3600);
+    assert!(timer::repeat(&queue, &Repeating::Tick(first), hourly).await.unwrap());
+    let others = schedule(&queue, first).await;
+    let put = queue.jetstream().publish(subject::tick_schedule(last), "abc".into()).await.unwrap();
+    let junk = put.await.unwrap().sequence;
+    assert!(junk > before);
+    let mended = scheduled(&queue, last, |interval| interval == "@every 1800s").await;
+    assert!(mended > junk);
+    assert!(stream.delete_message(mended).await.unwrap());
+    assert!(scheduled(&queue, last, |interval| interval == "@every 1800s").await > mended);
+    assert_eq!(schedule(&queue, first).await, others, "both looks have passed it by");
+    publisher.stop().await;
+}
+
+/// Only the server writes into these, and it tells nobody that they are gone.
+///
+/// Proves: Q-14
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_that_nobody_would_miss_are_made_again() {
+    let rig = Rig::start().await;
+    let queue = rig.queue().await;
+    let publisher = rig.publisher().await;
+    for stream in [EVENTS, REQUESTS, DEAD] {
+        queue.jetstream().delete_stream(stream).await.unwrap();
+    }
+    let made = async {
+        while !queue.absent().await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, made).await.expect("the streams");
     publisher.stop().await;
 }

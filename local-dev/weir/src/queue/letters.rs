@@ -1,15 +1,17 @@
 //! `weir queue redrive` and `weir queue drop`: what becomes of dead letters, after showing which and asking.
 //!
-//! Invariant: what is done is done to what was shown. The letters are chosen first, and one that comes later is not among them.
+//! Invariants
+//! - What is done is done to what was shown. The letters are chosen first, and one that comes later is not among them.
+//! - No letter is answered for an object that is known not to exist: it would be gone, and nothing would come of it.
 
 use super::Meant;
 use crate::screen::clean;
-use crate::trace::find;
+use crate::trace::find::{self, Told};
 use crate::{Exit, complain, say};
 use anyhow::bail;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
-use weir_api::ObjectRef;
 use weir_function_runtime::queue::inspect::{Letter, Selector};
 use weir_function_runtime::queue::{Queue, Redriven};
 
@@ -42,9 +44,25 @@ pub struct Redrive {
     #[command(flatten)]
     chosen: Chosen,
     /// Have this object looked at instead of sending what the letter holds: for one that nobody understands, or that did not
-    /// come from the queue
-    #[arg(long = "for", value_name = "KIND/NAMESPACE/NAME", conflicts_with_all = ["kind", "all"], value_parser = object)]
-    instead: Option<ObjectRef>,
+    /// come from the queue. The name may be what people call it
+    #[arg(long = "for", value_name = "KIND/NAMESPACE/NAME", conflicts_with_all = ["kind", "all"], value_parser = find::told)]
+    instead: Option<Told>,
+}
+
+/// What to remove.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Drop {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// The numbers are those of what `weir queue timers` says is no timer
+    #[arg(long, conflicts_with_all = ["kind", "all"])]
+    timer: bool,
+}
+
+impl Drop {
+    pub fn selector(&self) -> Selector {
+        self.chosen.selector()
+    }
 }
 
 impl Redrive {
@@ -54,28 +72,36 @@ impl Redrive {
 }
 
 impl Chosen {
+    /// The numbers that were told, each once.
+    fn told(&self) -> Vec<u64> {
+        let mut known = BTreeSet::new();
+        self.numbers.iter().copied().filter(|number| known.insert(*number)).collect()
+    }
+
     pub fn selector(&self) -> Selector {
         self.kind.clone().unwrap_or_default()
     }
 
     /// The numbers of the letters, once whoever is at the terminal has said yes to `question` about them; `None` otherwise.
     async fn confirmed(&self, queue: &Queue, meant: &Meant<'_>, question: &str) -> anyhow::Result<Option<Vec<u64>>> {
-        let numbers: Vec<u64> = if self.numbers.is_empty() {
+        let (numbers, letters) = if self.numbers.is_empty() {
             let listing = meant.list(async |selector| queue.dead(selector, MOST).await).await?;
-            if !self.yes {
-                show(&listing.items);
-            }
-            listing.items.iter().map(|letter| letter.sequence).collect()
+            (listing.items.iter().map(|letter| letter.sequence).collect(), listing.items)
         } else {
+            let (numbers, mut letters) = (self.told(), vec![]);
             if !self.yes {
-                let listing = queue.dead(&Selector::default(), MOST).await?;
-                let told = |letter: &Letter| self.numbers.contains(&letter.sequence);
-                show(&listing.items.into_iter().filter(told).collect::<Vec<_>>());
+                for number in &numbers {
+                    letters.extend(queue.letter(*number).await?);
+                }
             }
-            self.numbers.clone()
+            (numbers, letters)
         };
-        if !self.yes && !numbers.is_empty() && !asked(numbers.len(), question)? {
-            return Ok(None);
+        // Of those that are not there, there is nothing to be asked; what is said in the end is that they are not.
+        if !self.yes && !letters.is_empty() {
+            show(&letters);
+            if !asked(letters.len(), question)? {
+                return Ok(None);
+            }
         }
         Ok(Some(numbers))
     }
@@ -83,18 +109,22 @@ impl Chosen {
 
 /// Sends letters again. The exit code tells programs whether all that were chosen have been sent.
 pub async fn redrive(queue: &Queue, meant: &Meant<'_>, args: &Redrive, json: bool) -> anyhow::Result<Exit> {
+    let instead = match &args.instead {
+        Some(told) => Some(meant.object(told).await?),
+        None => None,
+    };
     let Some(numbers) = args.chosen.confirmed(queue, meant, "Send {} again?").await? else {
         complain!("weir: nothing was sent");
         return Ok(Exit::Failed);
     };
     let mut report = Report::new(json);
     for number in numbers {
-        let outcome = match &args.instead {
+        let outcome = match &instead {
             Some(object) => queue.redrive_for(number, object).await?,
             None => queue.redrive(number).await?,
         };
         report.add(
-            matches!(outcome, Redriven::Sent { .. }),
+            matches!(outcome, Redriven::Sent { .. } | Redriven::Already { .. }),
             number,
             &in_words(number, &outcome),
             as_json(number, &outcome),
@@ -104,15 +134,26 @@ pub async fn redrive(queue: &Queue, meant: &Meant<'_>, args: &Redrive, json: boo
 }
 
 /// Removes letters. The exit code tells programs whether all that were chosen are gone.
-pub async fn drop(queue: &Queue, meant: &Meant<'_>, args: &Chosen, json: bool) -> anyhow::Result<Exit> {
-    let Some(numbers) = args.confirmed(queue, meant, "Remove {} for good?").await? else {
+pub async fn drop(queue: &Queue, meant: &Meant<'_>, args: &Drop, json: bool) -> anyhow::Result<Exit> {
+    let question = "Remove {} for good?";
+    let numbers = if args.timer {
+        let numbers = args.chosen.told();
+        (args.chosen.yes || asked(numbers.len(), question)?).then_some(numbers)
+    } else {
+        args.chosen.confirmed(queue, meant, question).await?
+    };
+    let Some(numbers) = numbers else {
         complain!("weir: nothing was removed");
         return Ok(Exit::Failed);
     };
     let mut report = Report::new(json);
     for number in numbers {
-        let (outcome, words) =
-            if queue.drop_letter(number).await? { ("dropped", "removed") } else { ("gone", NO_SUCH) };
+        let (dropped, none) = if args.timer {
+            (queue.drop_stuck(number).await?, "there is no such message on a timer's subject, or it is a timer")
+        } else {
+            (queue.drop_letter(number).await?, NO_SUCH)
+        };
+        let (outcome, words) = if dropped { ("dropped", "removed") } else { ("gone", none) };
         report.add(outcome == "dropped", number, words, json!({ "number": number, "outcome": outcome }));
     }
     Ok(report.end())
@@ -150,13 +191,6 @@ impl Report {
     }
 }
 
-fn object(text: &str) -> Result<ObjectRef, String> {
-    let find::Told { kind, namespace, name } = find::told(text)?;
-    let object = ObjectRef::new(kind, namespace, name);
-    weir_messages::subject::check(&object).map_err(|error| error.to_string())?;
-    Ok(object)
-}
-
 fn show(letters: &[Letter]) {
     if letters.is_empty() {
         return;
@@ -190,6 +224,7 @@ fn in_words(number: u64, outcome: &Redriven) -> String {
     );
     match outcome {
         Redriven::Sent { subject, .. } => format!("sent to {}", clean(subject)),
+        Redriven::Already { subject } => format!("was sent already, a moment ago, to {}", clean(subject)),
         Redriven::Waits { subject } => {
             format!("kept: a newer message is on {} already, and says the same", clean(subject))
         }
@@ -206,6 +241,7 @@ fn as_json(number: u64, outcome: &Redriven) -> Value {
         Redriven::Sent { subject, sequence } => {
             json!({ "number": number, "outcome": "sent", "subject": subject, "sequence": sequence })
         }
+        Redriven::Already { subject } => json!({ "number": number, "outcome": "already", "subject": subject }),
         Redriven::Waits { subject } => json!({ "number": number, "outcome": "waits", "subject": subject }),
         Redriven::Incomplete => json!({ "number": number, "outcome": "incomplete" }),
         Redriven::Foreign => json!({ "number": number, "outcome": "foreign" }),

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use std::time::Duration;
 use weir_api::{Kind, ObjectRef};
+use weir_function_runtime::queue::WORK;
 use weir_function_runtime::queue::inspect::{Depth, Held, Letter, Listing, Message, Overview, Raw, Timer};
 use weir_messages::subject::{self, Subject};
 
@@ -75,7 +76,7 @@ pub fn ls(overview: &Overview, json: bool) {
         Table::new(["KIND", "LANE", "WAITING", "IN FLIGHT", "WORKING", "OLDEST", "REDELIVERED", "CONSUMER", ""]);
     let mut kind = None;
     for depth in &overview.lanes {
-        let (tone, note) = standing(depth);
+        let (tone, note) = if overview.missing.contains(&WORK) { (Tone::Plain, "") } else { standing(depth) };
         // One number for all lanes of a kind, shown once.
         let working =
             if kind.replace(&depth.kind) == Some(&depth.kind) { String::new() } else { depth.working.to_string() };
@@ -96,9 +97,17 @@ pub fn ls(overview: &Overview, json: bool) {
     }
     table.show();
     say!("");
-    let many = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let many = |count: Option<u64>, what: &str| match count {
+        Some(1) => format!("1 {what}"),
+        Some(count) => format!("{count} {what}s"),
+        None => format!("{what}s unknown"),
+    };
     let (timers, leases) = (many(overview.timers, "timer"), many(overview.leases, "lease"));
     say!("{timers}, {leases}, {}", many(overview.dead, "dead letter"));
+    for stream in &overview.missing {
+        let note = format!("There is no stream {stream} on this NATS: {}", super::GONE);
+        say!("{}", Screen::new().paint(Tone::Bad, &note));
+    }
 }
 
 /// What is worth saying about a lane.
@@ -197,7 +206,7 @@ pub fn timers(listing: &Listing<Timer>, json: bool) {
             // Under load the server is late; a few seconds are nothing, much more is a fault.
             (Some(due), _) => (Tone::Busy, format!("{} ago", between(due, now))),
             (None, Some(schedule)) => (Tone::Plain, schedule.trim_start_matches('@').to_owned()),
-            (None, None) => (Tone::Bad, "never: it is no timer".to_owned()),
+            (None, None) => (Tone::Bad, format!("never: it is no timer; `drop {} --timer` removes it", timer.sequence)),
         };
         table.row(
             tone,

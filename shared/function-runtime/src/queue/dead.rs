@@ -1,6 +1,9 @@
 //! Burying messages that no retry can help.
 
+use std::time::Duration;
+
 use async_nats::{HeaderMap, Message};
+use bytes::Bytes;
 use jiff::Timestamp;
 use weir_messages::{DecodeError, dead, subject};
 
@@ -26,15 +29,23 @@ pub(crate) struct Found<'a> {
     pub(crate) payload: &'a [u8],
     /// Its sequence in the stream.
     pub(crate) sequence: u64,
-    /// What tells this burial from others, when several processes may come upon the same message at once.
+    /// What tells its burial from those of others: several processes may come upon the same message at once, and one whose
+    /// acknowledgement is late comes again.
     pub(crate) once: Option<String>,
 }
 
+/// [`Found::once`] of a message in the stream of work.
+pub(super) fn once(sequence: u64, stored: Timestamp) -> String {
+    // The time as well, since a stream that was made again counts from the beginning.
+    format!("buried/{sequence}/{}", stored.as_nanosecond())
+}
+
 impl<'a> Found<'a> {
-    /// A message that was delivered here, and so to nobody else at the same time.
-    pub(crate) fn delivered(message: &'a Message, sequence: u64) -> Self {
+    /// A message that was delivered here, and when it was stored.
+    pub(crate) fn delivered(message: &'a Message, sequence: u64, stored: Option<Timestamp>) -> Self {
         let Message { subject, headers, payload, .. } = message;
-        Self { subject, headers: headers.as_ref(), payload, sequence, once: None }
+        let once = stored.map(|stored| once(sequence, stored));
+        Self { subject, headers: headers.as_ref(), payload, sequence, once }
     }
 }
 
@@ -58,18 +69,19 @@ impl Queue {
             if let Some(id) = &message.once {
                 headers.insert(async_nats::header::NATS_MESSAGE_ID, id.as_str());
             }
-            self.store(address.clone(), headers, payload.to_vec())
+            self.store(address.clone(), headers, Bytes::copy_from_slice(payload), Duration::ZERO)
         };
-        match send(&letter, message.headers, message.payload).await {
+        let buried = match send(&letter, message.headers, message.payload).await {
             // Together with the reason it is more than one message may hold. Better most of it than none.
             Err(Error::TooLarge) => {
                 letter.complete = false.to_string();
                 let room = self.client().max_payload().saturating_sub(16 * 1024).min(message.payload.len());
-                send(&letter, None, &message.payload[..room]).await?;
+                send(&letter, None, &message.payload[..room]).await?
             }
-            other => {
-                other?;
-            }
+            other => other?,
+        };
+        if buried.duplicate {
+            return Ok(());
         }
         metrics::DEAD_LETTERS.inc(&[reason.token]);
         tracing::error!(subject = %letter.subject.escape_debug(), reason = reason.token, detail = %letter.detail.escape_debug(), "message cannot be understood; kept in {}", super::DEAD);

@@ -1,7 +1,8 @@
 //! Looking at the queue without touching it: for `weir queue`, for tests, and for [sweeping](Queue::sweep).
 //!
 //! Invariants
-//! - Nothing here writes, creates or delivers anything; streams that are missing are reported as [`Error::NoStream`].
+//! - Nothing here writes, creates or delivers anything; streams that are missing are reported as [`Error::NoStream`], or, where
+//!   others have something to show, in [`Overview::missing`].
 //! - What is shown came from others. Text is passed on as it was found; whoever prints it makes it harmless first.
 //! - Every list has a bound that the caller sets, and says how much there is in all.
 //!
@@ -78,8 +79,37 @@ impl Consumer {
 }
 
 impl Queue {
-    /// The queue at a glance.
+    /// The queue at a glance: as much of it as there is.
     pub async fn overview(&self) -> Result<Overview, Error> {
+        let mut missing = Vec::new();
+        let work = there(WORK, self.depths().await, &mut missing)?;
+        let held = there(LEASES_STREAM, self.held().await, &mut missing)?;
+        let dead = there(DEAD, self.messages_in(DEAD).await, &mut missing)?;
+        if work.is_none() && held.is_none() && dead.is_none() {
+            return Err(Error::NoStream(WORK.to_owned()));
+        }
+        let leases = held.as_ref().map(|held| held.values().sum::<u64>());
+        let (now, mut lanes, timers) = match work {
+            Some((now, lanes, timers)) => (now, lanes, Some(timers)),
+            None => (None, Vec::new(), None),
+        };
+        for (kind, held) in held.unwrap_or_default() {
+            let before = lanes.len();
+            lanes.iter_mut().filter(|depth| depth.kind == kind).for_each(|depth| depth.working = held);
+            if !lanes[..before].iter().any(|depth| depth.kind == kind) {
+                // Held by somebody who does not take work from here: a function on Lambda, say.
+                lanes.push(Depth { working: held, ..Depth::untaken("-".to_owned(), kind) });
+            }
+        }
+        let order = |kind: &str| Kind::ALL.iter().position(|known| known.token() == kind).unwrap_or(usize::MAX);
+        lanes.sort_by(|a, b| {
+            (order(&a.kind), &a.kind).cmp(&(order(&b.kind), &b.kind)).then_with(|| b.lane.cmp(&a.lane))
+        });
+        Ok(Overview { now: now.unwrap_or_else(|| self.server_now()), lanes, timers, leases, dead, missing })
+    }
+
+    /// What the stream of work has to show: its server's time, how much waits for whom, and the number of timers.
+    async fn depths(&self) -> Result<(Option<Timestamp>, Vec<Depth>, u64), Error> {
         let now = self.info(WORK, None).await?.get("ts").and_then(Value::as_str).and_then(|ts| ts.parse().ok());
         let consumers = self.consumers().await?;
         let mut lanes = Vec::new();
@@ -95,25 +125,7 @@ impl Queue {
         if self.count(WORK, subject::ALL_WORK).await? > covered {
             self.untaken(&consumers, &mut lanes).await?;
         }
-        for (kind, held) in self.held().await? {
-            let before = lanes.len();
-            lanes.iter_mut().filter(|depth| depth.kind == kind).for_each(|depth| depth.working = held);
-            if !lanes[..before].iter().any(|depth| depth.kind == kind) {
-                // Held by somebody who does not take work from here: a function on Lambda, say.
-                lanes.push(Depth { working: held, ..Depth::untaken("-".to_owned(), kind) });
-            }
-        }
-        let order = |kind: &str| Kind::ALL.iter().position(|known| known.token() == kind).unwrap_or(usize::MAX);
-        lanes.sort_by(|a, b| {
-            (order(&a.kind), &a.kind).cmp(&(order(&b.kind), &b.kind)).then_with(|| b.lane.cmp(&a.lane))
-        });
-        Ok(Overview {
-            now: now.unwrap_or_else(|| self.server_now()),
-            lanes,
-            timers: self.count(WORK, subject::ALL_TIMERS).await?,
-            leases: self.count(LEASES_STREAM, ">").await?,
-            dead: self.messages_in(DEAD).await?,
-        })
+        Ok((now, lanes, self.count(WORK, subject::ALL_TIMERS).await?))
     }
 
     /// How many leases are held, by kind.
@@ -185,6 +197,11 @@ impl Queue {
         let counts = info.pointer("/state/subjects").and_then(Value::as_object);
         let total = counts.into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
         Ok(Listing { items: items.iter().map(Letter::read).collect(), total })
+    }
+
+    /// One dead letter.
+    pub async fn letter(&self, sequence: u64) -> Result<Option<Letter>, Error> {
+        Ok(self.message(DEAD, sequence).await?.as_ref().map(Letter::read))
     }
 
     /// One message of the stream of work, timers included, as it is.
@@ -297,6 +314,22 @@ async fn answer(
             RawMessageErrorKind::Other => Err(Error::Answer { what: what() }),
             _ => Err(Error::Refused { what: what(), reason: error.to_string() }),
         },
+    }
+}
+
+/// What a stream has to show; none, and its name among the missing, when there is no such stream.
+fn there<T>(
+    stream: &'static str,
+    shown: Result<T, Error>,
+    missing: &mut Vec<&'static str>,
+) -> Result<Option<T>, Error> {
+    match shown {
+        Ok(shown) => Ok(Some(shown)),
+        Err(Error::NoStream(_)) => {
+            missing.push(stream);
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 

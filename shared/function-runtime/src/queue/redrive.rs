@@ -2,23 +2,29 @@
 //!
 //! Invariants
 //! - What is sent is what there was: the same bytes on the same subject, with the headers that it had. Those that would
-//!   act on the server (`Nats-…`) are left out: a message id would have it taken for a duplicate and dropped.
+//!   act on the server (`Nats-…`) are left out: its message id would have it taken for a duplicate and dropped.
 //! - A letter that cannot be sent as it was can be answered all the same: a message says *look at this object*, nothing more. So
 //!   of one that was too large to be kept whole new work is made for the object that it was for, and of any other for the
 //!   object that a person names.
 //! - It never replaces what waits on the same subject by now. That says *look at this object* as well, and is understood.
-//! - The letter is removed once the message is stored, not before. If that fails it is there twice, which costs one call.
+//! - The letter is removed once the message is stored, not before: nothing is lost, whenever this is cut short.
+//! - One letter is one message, also when two send it at once, or when it is sent again because it could not be removed: the
+//!   message has an id of its own that is made from the letter. After the stream's duplicate window (two minutes, unless somebody has
+//!   set it otherwise) it would be a second one, which costs one call.
 //! - A letter's headers are not believed: what it claims to be from is checked to be a subject of work.
 
+use std::time::Duration;
+
 use async_nats::HeaderMap;
-use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
+use async_nats::header::{NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, NATS_MESSAGE_ID, NATS_SCHEDULE};
 use async_nats::jetstream::message::StreamMessage;
 use serde_json::json;
 use weir_api::ObjectRef;
 use weir_messages::subject::Subject;
 use weir_messages::{Cause, Lane, Work, dead, subject};
 
-use super::{DEAD, Error, Published, Queue};
+use super::streams::covers;
+use super::{DEAD, Error, Published, Queue, WORK};
 
 /// What became of a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +35,11 @@ pub enum Redriven {
         subject: String,
         /// Its new sequence.
         sequence: u64,
+    },
+    /// It was back on the queue already, sent by somebody else at the same time or by one who could not remove it.
+    Already {
+        /// The subject that it was sent to.
+        subject: String,
     },
     /// A newer message waits on its subject, or is in hand; the letter is kept.
     Waits {
@@ -58,8 +69,8 @@ impl Queue {
             };
         }
         let mut headers = originals(&letter);
-        headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, "0");
-        let stored = self.store(to.clone(), headers, letter.payload.to_vec()).await;
+        claim(&letter, &mut headers);
+        let stored = self.store(to.clone(), headers, letter.payload.clone(), Duration::ZERO).await;
         self.sent(&letter, to, stored).await
     }
 
@@ -79,10 +90,23 @@ impl Queue {
         Ok(true)
     }
 
+    /// Removes a message from a timer's subject that is no timer, and that would lie there until one is set. False if there is none
+    /// with this sequence (any more); timers are left alone.
+    pub async fn drop_stuck(&self, sequence: u64) -> Result<bool, Error> {
+        let is_stuck = |message: &StreamMessage| {
+            covers(subject::ALL_TIMERS, &message.subject) && message.headers.get(NATS_SCHEDULE).is_none()
+        };
+        if !self.message(WORK, sequence).await?.as_ref().is_some_and(is_stuck) {
+            return Ok(false);
+        }
+        self.remove(WORK, sequence).await?;
+        Ok(true)
+    }
+
     async fn ask_instead(&self, letter: &StreamMessage, object: &ObjectRef, lane: Lane) -> Result<Redriven, Error> {
         let to = subject::work(lane, object)?;
         let mut headers = HeaderMap::new();
-        headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, "0");
+        claim(letter, &mut headers);
         let work = Work::new(object.clone(), Cause::Replayed);
         let stored = self.publish_envelope(to.clone(), work, headers, None).await;
         self.sent(letter, to, stored).await
@@ -95,13 +119,21 @@ impl Queue {
         to: String,
         stored: Result<Published, Error>,
     ) -> Result<Redriven, Error> {
-        let sequence = match stored {
-            Ok(published) => published.sequence,
-            Err(Error::Changed(_)) => return Ok(Redriven::Waits { subject: to }),
+        let published = match stored {
+            Ok(published) => published,
+            Err(Error::Changed(_)) => {
+                // What waits there may be this very letter, sent by somebody else a moment ago.
+                let is_kept = self.message(DEAD, letter.sequence).await?.is_some();
+                return Ok(if is_kept { Redriven::Waits { subject: to } } else { Redriven::Gone });
+            }
             Err(error) => return Err(error),
         };
         self.remove(DEAD, letter.sequence).await?;
-        Ok(Redriven::Sent { subject: to, sequence })
+        Ok(if published.duplicate {
+            Redriven::Already { subject: to }
+        } else {
+            Redriven::Sent { subject: to, sequence: published.sequence }
+        })
     }
 
     /// Removes a message from a stream. That it has gone already is as good.
@@ -115,6 +147,13 @@ impl Queue {
             },
         }
     }
+}
+
+/// Makes a message the one that answers a letter, and keeps it from the place of one that waits.
+fn claim(letter: &StreamMessage, headers: &mut HeaderMap) {
+    // The time as well, since a stream that was made again counts from the beginning.
+    headers.insert(NATS_MESSAGE_ID, format!("redriven/{}/{}", letter.sequence, letter.time.unix_timestamp_nanos()));
+    headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, "0");
 }
 
 /// The headers that a message had before it was buried, without those that act on the server.

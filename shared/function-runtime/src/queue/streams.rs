@@ -132,6 +132,19 @@ impl Queue {
         self.sync_clock().await
     }
 
+    /// Those of Weir's streams that are not there.
+    pub async fn absent(&self) -> Result<Vec<&'static str>, Error> {
+        let mut absent = Vec::new();
+        for Spec { name, .. } in specs(self.inner.limits, self.inner.wanted_lease_ttl) {
+            match self.api(&format!("STREAM.INFO.{name}"), &json!({})).await {
+                Ok(_) => {}
+                Err(Refusal::Code(STREAM_NOT_FOUND, _)) => absent.push(name),
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Ok(absent)
+    }
+
     /// Measures how far the server's clock is from this machine's.
     pub(crate) async fn sync_clock(&self) -> Result<(), Error> {
         let before = Timestamp::now();

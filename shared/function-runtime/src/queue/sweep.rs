@@ -23,7 +23,7 @@ use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
 use async_nats::jetstream::message::StreamMessage;
 use weir_messages::subject;
 
-use super::dead::Found;
+use super::dead::{self, Found};
 use super::inspect::{Consumer, stored_at};
 use super::streams::covers;
 use super::{Error, Queue, Reason, WORK, redrive};
@@ -78,7 +78,7 @@ impl Queue {
                 headers: Some(&message.headers),
                 payload: &message.payload,
                 sequence: message.sequence,
-                once: Some(format!("stray/{}/{}", message.sequence, message.time.unix_timestamp_nanos())),
+                once: stored_at(&message).map(|stored| dead::once(message.sequence, stored)),
             };
             self.bury(found, &reason).await?;
             self.remove(WORK, message.sequence).await?;
@@ -134,7 +134,7 @@ impl Queue {
             }
         }
         headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, message.sequence.to_string());
-        match self.store(message.subject.to_string(), headers, message.payload.to_vec()).await {
+        match self.store(message.subject.to_string(), headers, message.payload.clone(), Duration::ZERO).await {
             Ok(_) => Ok(true),
             Err(Error::Changed(_)) => Ok(false),
             Err(error) => Err(error),

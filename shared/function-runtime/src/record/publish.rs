@@ -37,6 +37,8 @@ const TOGETHER: usize = 16;
 const MOST_MEMORY: usize = 64 << 20;
 /// How long a process that stops waits for them.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+/// A stream that is missing, and that the account may not have or the server has no room for, is asked for this often.
+const BREATH: Duration = Duration::from_secs(30);
 /// What a message takes besides its payload, generously.
 const OVERHEAD: usize = 4096;
 
@@ -201,7 +203,7 @@ async fn store(queue: Queue, room: Arc<Room>, ready: Result<Ready, Error>) {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", "application/json");
         headers.insert("ce-dataschema", format!("{SCHEMA_URN}{}", recording::SCHEMA).as_str());
-        queue.store(subject, headers, payload).await
+        queue.store(subject, headers, payload.into(), BREATH).await
     };
     match stored.await {
         Ok(_) => RECORDINGS.inc(&["stored"]),

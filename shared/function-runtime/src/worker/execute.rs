@@ -73,7 +73,7 @@ impl Context {
             }
             Err(error) => {
                 // Not a negative acknowledgement: the message comes back when its time is up, and until then whatever is
-                // wrong is looked after. The bucket may be gone.
+                // wrong is looked after.
                 tracing::warn!(%object, %error, "no lease; the message will come back");
                 self.hand.done(object);
                 self.trouble.notify_one();

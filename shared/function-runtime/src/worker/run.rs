@@ -276,7 +276,8 @@ impl Worker {
                 let queue = self.context.queue.clone();
                 self.chores.spawn(async move {
                     // Kept first, acknowledged then. If either fails, it comes again.
-                    let buried = match queue.bury(Found::delivered(&message, receipt.sequence), &Reason::from(&error)).await {
+                    let found = Found::delivered(&message, receipt.sequence, receipt.published);
+                    let buried = match queue.bury(found, &Reason::from(&error)).await {
                         Ok(()) => receipt.acknowledge(queue.client()).await,
                         Err(error) => Err(error),
                     };

@@ -39,7 +39,8 @@ async fn the_overview_tells_what_waits_what_is_in_hand_and_who_holds_it() {
     assert!(depth("server", "urgent").oldest.unwrap() <= overview.now);
     let stray = depth("planet", "urgent");
     assert_eq!((stray.waiting, stray.consumer.as_deref()), (1, None), "what nobody takes is shown too");
-    assert_eq!((overview.timers, overview.leases, overview.dead), (1, 1, 0));
+    assert_eq!((overview.timers, overview.leases, overview.dead), (Some(1), Some(1), Some(0)));
+    assert_eq!(overview.missing, [""; 0]);
     assert_eq!((urgent.working, routine.working, stray.working), (1, 1, 0), "of the kind, whichever lane asked");
     assert_eq!((urgent.most, stray.most), (Some(2000), None));
 
@@ -68,7 +69,7 @@ async fn a_call_that_goes_on_shows_though_its_message_was_replaced_and_whoever_m
     assert_eq!(of("server").working, 1);
     let network = of("network");
     assert_eq!((network.working, network.lane.as_str(), network.consumer.as_deref()), (1, "-", None));
-    assert_eq!(overview.leases, 2);
+    assert_eq!(overview.leases, Some(2));
     drop(lambda);
     worker.stop().await;
 }
@@ -141,4 +142,26 @@ async fn looking_makes_nothing() {
     }
     let streams = queue.jetstream().request::<_, _, serde_json::Value>("STREAM.NAMES", &serde_json::json!({})).await;
     assert_eq!(streams.unwrap()["total"], 0);
+}
+
+/// Proves: R-6
+#[tokio::test(flavor = "multi_thread")]
+async fn what_there_is_shows_when_a_stream_is_missing() {
+    let rig = Rig::start();
+    let queue = rig.queue().await;
+    queue.publish(changed("a"), Lane::Urgent, None, None).await.unwrap();
+    let held = lease::acquire(&queue, &server("held")).await.unwrap();
+    queue.jetstream().delete_stream("DEAD").await.unwrap();
+    let overview = queue.overview().await.unwrap();
+    assert_eq!((overview.timers, overview.leases, overview.dead), (Some(0), Some(1), None));
+    assert_eq!((overview.missing, overview.lanes[0].waiting), (vec!["DEAD"], 1));
+    queue.jetstream().delete_stream("KV_LEASES").await.unwrap();
+    assert_eq!(queue.overview().await.unwrap().missing, ["KV_LEASES", "DEAD"]);
+    drop(held);
+    queue.ensure().await.unwrap();
+    queue.jetstream().delete_stream("WORK").await.unwrap();
+    let overview = queue.overview().await.unwrap();
+    assert_eq!((overview.timers, overview.leases, overview.dead), (None, Some(0), Some(0)));
+    assert_eq!(overview.missing, ["WORK"]);
+    assert_eq!(queue.absent().await.unwrap(), ["WORK"]);
 }

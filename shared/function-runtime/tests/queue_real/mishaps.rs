@@ -147,7 +147,7 @@ async fn streams_that_are_deleted_by_hand_are_made_again_by_whoever_misses_them(
     let queue = rig.queue().await;
     let handler = Recorder::settling();
     let worker = rig.worker(&handler, &[]).await;
-    for (round, stream) in ["KV_LEASES", "WORK", "DEAD"].into_iter().enumerate() {
+    for (round, stream) in ["KV_LEASES", "WORK"].into_iter().enumerate() {
         let (before, after) = (format!("before{round}"), format!("after{round}"));
         queue.publish(changed(&before), Lane::Urgent, None, None).await.unwrap();
         handler.until(&before, |calls| calls.iter().any(|seen| seen.object.name == before)).await;
@@ -155,5 +155,55 @@ async fn streams_that_are_deleted_by_hand_are_made_again_by_whoever_misses_them(
         queue.publish(changed(&after), Lane::Urgent, None, None).await.unwrap();
         handler.until(&after, |calls| calls.iter().any(|seen| seen.object.name == after)).await;
     }
+    worker.stop().await;
+}
+
+/// A dead letter could not be put aside, and was tried again for ever.
+///
+/// Proves
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_whose_stream_is_deleted_by_hand_get_it_again_from_whoever_needs_it() {
+    let rig = Rig::start();
+    let queue = rig.queue().await;
+    let handler = Recorder::settling();
+    let worker = rig.worker(&handler, &[]).await;
+    queue.publish(changed("a"), Lane::Urgent, None, None).await.unwrap();
+    handler.until("the call", |calls| calls.len() == 1).await;
+    api(&queue, "STREAM.DELETE.DEAD", json!({})).await;
+    // Of many that miss it at once, one makes it.
+    for n in 0..20 {
+        queue.client().publish(format!("work.urgent.server.ns.bad{n}"), "x".into()).await.unwrap();
+    }
+    eventually("all letters", || async {
+        let info = api(&queue, "STREAM.INFO.DEAD", json!({})).await;
+        (info["state"]["messages"] == 20).then_some(())
+    })
+    .await;
+    until_all_is_quiet(&queue).await;
+    let info = api(&queue, "CONSUMER.INFO.WORK.server-urgent", json!({})).await;
+    assert_eq!(info["delivered"]["consumer_seq"], 21, "each at its first delivery");
+    worker.stop().await;
+}
+
+/// What was delivered while the bucket was gone came back only when the time for its acknowledgement was over.
+///
+/// Proves: Q-14
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_whose_bucket_is_deleted_by_hand_are_taken_at_the_first_delivery() {
+    let rig = Rig::start();
+    let queue = rig.queue().await;
+    let handler = Recorder::settling();
+    let worker = rig.worker(&handler, &[]).await;
+    queue.publish(changed("before"), Lane::Urgent, None, None).await.unwrap();
+    handler.until("the first call", |calls| calls.len() == 1).await;
+    until_all_is_quiet(&queue).await;
+    api(&queue, "STREAM.DELETE.KV_LEASES", json!({})).await;
+    for n in 0..3 {
+        queue.publish(changed(&format!("after{n}")), Lane::Urgent, None, None).await.unwrap();
+    }
+    handler.until("the others", |calls| calls.len() == 4).await;
+    until_all_is_quiet(&queue).await;
+    let info = api(&queue, "CONSUMER.INFO.WORK.server-urgent", json!({})).await;
+    assert_eq!(info["delivered"]["consumer_seq"], 4);
     worker.stop().await;
 }

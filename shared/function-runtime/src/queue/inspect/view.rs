@@ -27,12 +27,14 @@ pub struct Overview {
     pub now: Timestamp,
     /// What waits and what is in hand, by kind and lane.
     pub lanes: Vec<Depth>,
-    /// How many timers are set.
-    pub timers: u64,
-    /// How many leases are held.
-    pub leases: u64,
-    /// How many dead letters are kept.
-    pub dead: u64,
+    /// How many timers are set; none if their stream is missing.
+    pub timers: Option<u64>,
+    /// How many leases are held; none if their stream is missing.
+    pub leases: Option<u64>,
+    /// How many dead letters are kept; none if their stream is missing.
+    pub dead: Option<u64>,
+    /// The streams that are not there, so that what they hold does not show.
+    pub missing: Vec<&'static str>,
 }
 
 /// How much there is of one kind in one lane.
