@@ -1,7 +1,7 @@
 //! A request and its answer as they were, and what is recorded of them.
 //!
-//! Taking them down costs a call next to nothing: headers and large bodies are shared, small bodies are copied. All else is done
-//! when the call is over, behind its back.
+//! Taking them down costs a call next to nothing: large bodies are shared; small bodies and headers, which lie in the buffer that
+//! their connection has read into and would keep all of it, are copied. All else is done when the call is over, behind its back.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ type Headers = Vec<(HeaderName, HeaderValue)>;
 
 fn headers(all: &HeaderMap) -> Headers {
     let wanted = |name: &HeaderName| is_secret_header(name) || Secrets::keeps_header(name.as_str());
-    all.iter().filter(|(name, _)| wanted(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+    let kept = |value: &HeaderValue| HeaderValue::from_bytes(value.as_bytes()).ok();
+    all.iter().filter(|(name, _)| wanted(name)).filter_map(|(name, value)| Some((name.clone(), kept(value)?))).collect()
 }
 
 /// A request.
@@ -64,8 +65,7 @@ impl Answered {
     }
 }
 
-/// A small body is a part of the buffer that its connection reads into, which would be kept as a whole until the call is over,
-/// and the connection would need another one for each answer.
+/// A small body is copied: until the call is over, its connection would need another buffer for each answer.
 fn kept(body: &Bytes) -> Bytes {
     if body.len() <= SMALL { Bytes::copy_from_slice(body) } else { body.clone() }
 }
