@@ -197,13 +197,13 @@ impl Handler for Look {
 
     fn handle<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, Verdict> {
         let (scope, taking) = self.boundary.begin(call);
-        Box::pin(taking.run(async move {
+        Box::pin(taking.run(Box::pin(async move {
             for name in [GROUP, "another"] {
                 let read = scope.get::<SecurityGroup>(name).await;
                 assert!(!self.panics, "as planned: {read:?}");
             }
             Verdict::Settled
-        }))
+        })))
     }
 }
 

@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cut;
+mod poison;
 mod streams;
 mod studio;
 

@@ -130,6 +130,13 @@ pub(super) struct Heard<'a> {
 }
 
 impl Heard<'_> {
+    /// Lets `secrets` know of the names that stand in it; after all exchanges of the call have been learnt from.
+    pub(super) fn publish(&self, secrets: &mut Secrets) {
+        for learnt in self.answer.iter().chain([&self.body]) {
+            secrets.publish(&self.url, learnt);
+        }
+    }
+
     /// What is recorded of it; after all exchanges of the call have been learnt from.
     pub(super) fn without(self, secrets: &mut Secrets) -> Exchange<Json> {
         let asked = &*self.exchange.asked;

@@ -273,12 +273,11 @@ impl Tape {
         held.extend(self.tokens.failures(self.begun));
         let complete = raw.len() < MOST_ENTRIES;
         let raw: Vec<Raw> = raw.into_iter().map(Raw::or_abandoned).collect();
-        let forgot = secrets.forgot();
-        let all = || held.iter().chain(raw.iter().filter_map(Raw::exchange));
-        let mut learnt: Vec<Heard<'_>> = all().map(|exchange| exchange.learn(secrets)).collect();
-        if secrets.forgot() != forgot {
-            learnt = all().map(|exchange| exchange.learn(secrets)).collect();
-        }
+        secrets.begin();
+        let all = held.iter().chain(raw.iter().filter_map(Raw::exchange));
+        let mut learnt: Vec<Heard<'_>> = all.map(|exchange| exchange.learn(secrets)).collect();
+        learnt.iter().for_each(|heard| heard.publish(secrets));
+        let complete = complete && !secrets.is_full();
         let exchanges = learnt.split_off(held.len());
         let mut exchanges = exchanges.into_iter();
         let entries = raw.iter().map(|raw| match raw {
@@ -383,5 +382,38 @@ const fn failure(error: &TransportError) -> &'static str {
         TransportError::Timeout => "timeout",
         TransportError::TooLarge { .. } => "too-large",
         TransportError::Withheld(_) => "withheld",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::json;
+
+    use super::super::redact::Key;
+    use super::*;
+
+    /// Proves: R-2
+    #[test]
+    fn of_a_call_with_more_secrets_than_can_be_known_only_what_it_did_is_left() {
+        let secret = |number: usize| format!("{number:03}{}", "horse!".repeat(1 << 18));
+        let tags: Vec<_> = (0..20).map(|number| json!({"name": "password", "value": secret(number)})).collect();
+        let said = Bytes::from(json!({ "tags": tags }).to_string());
+        let answer = Bytes::from_static(br#"{"message": "no: 019horse!horse!"}"#);
+        let tape = Tape::new(Arc::default(), None);
+        let request = Request::post("/a/path?x=019horse!").body(()).unwrap();
+        let answered = Answered::response(http::StatusCode::CONFLICT, &http::HeaderMap::new(), &answer);
+        tape.open(Peer::Kubernetes, &request, &said).answered(answered);
+        tape.step("Make 019horse!".to_owned());
+        let read = tape.read(
+            &mut Secrets::new(Key::random()),
+            Outcome { verdict: "failed".to_owned(), delay: None, problem: None },
+        );
+        assert!(!read.complete);
+        let text = serde_json::to_string(&read.entries).unwrap();
+        assert!(!text.contains("horse!") && text.len() < 2048, "{text}");
+        for left in ["POST", "/a/path", "409", "more secrets"] {
+            assert!(text.contains(left), "{left}: {text}");
+        }
     }
 }

@@ -35,18 +35,23 @@ impl Secrets {
     /// A private key is replaced by one of our own making, and its public half by that one's, so that whoever compares
     /// the two finds what was found.
     pub(super) fn learn_keys(&mut self, text: &str) {
-        let mut rest = text;
+        let (mut rest, trust) = (text, self.whose.trust());
         while let Some((_, pem, after)) = private_key(rest) {
             rest = after;
-            if self.known.get(pem).is_some() {
+            let known = self.known.again(pem, trust);
+            if known.is_some() {
+                self.note(known);
                 continue;
             }
             let stand_in = if pem.starts_with(OPENSSH) { self.stand_in(pem) } else { None };
             let (stand_in, halves) = stand_in.unwrap_or_else(|| (self.key.placeholder(pem), None));
-            self.known.add(pem, &stand_in, Sort::Data);
-            if let Some((real, ours)) = halves {
-                self.known.add(&real, &ours, Sort::Half);
+            let key = self.known.add(pem, &stand_in, Sort::Data, trust);
+            if let Some((real, ours)) = halves
+                && let Some(half) = self.known.add(&real, &ours, Sort::Half, trust)
+            {
+                self.known.tie(pem, &[half]);
             }
+            self.note(key);
         }
     }
 

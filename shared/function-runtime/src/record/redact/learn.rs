@@ -8,10 +8,12 @@ use super::encoded::{Inside, document, inside, percent_decoded, percents, words}
 use super::keys::PRIVATE;
 use super::known::Sort;
 use super::node::Node;
+use super::place::{is_tenants, is_vault};
+use super::plausible::is_plausible;
 use super::replace::Look;
-use super::said::{CLOUD_CONFIG, Said, inflated};
+use super::said::{Said, inflated, is_user_data};
 use super::user_data::is_stand_in;
-use super::{Secrets, is_kubernetes_secret, is_plain_value};
+use super::{DEEPEST, Secrets, is_kubernetes_secret, is_plain_value};
 
 impl Secrets {
     pub(super) fn learn_json(&mut self, value: &Node<'_>, look: Look, depth: usize) {
@@ -19,14 +21,25 @@ impl Secrets {
             Node::Map(members) => {
                 let (kubernetes, called) = (is_kubernetes_secret(value), value.pair());
                 self.noted |= kubernetes || called.is_some();
+                let before = self.whose;
                 for (name, value) in members {
                     self.noted |= name == "managedFields";
                     match value {
                         Node::Map(data) if kubernetes && matches!(&**name, "data" | "stringData") => {
+                            self.whose = before.vault();
                             self.learn_data(data, name == "data");
                         }
-                        _ => self.learn_member(called.filter(|_| is_value(name)).unwrap_or(name), value, look, depth),
+                        _ => {
+                            let called = called.filter(|_| is_value(name));
+                            if called.is_some() || is_tenants(name) {
+                                self.whose = before.tenants();
+                            } else if is_vault(name) {
+                                self.whose = before.vault();
+                            }
+                            self.learn_member(called.unwrap_or(name), value, look, depth);
+                        }
                     }
+                    self.whose = before;
                 }
             }
             Node::List(items) => {
@@ -35,7 +48,12 @@ impl Secrets {
                     let flag = item.is_flag();
                     self.noted |= flag;
                     match item {
-                        Node::Text(text) if follows && !flag => self.learn_secret(text),
+                        Node::Text(text) if follows && !flag => {
+                            let before = self.whose;
+                            self.whose = before.tenants();
+                            self.learn_secret(text, depth);
+                            self.whose = before;
+                        }
                         _ => self.learn_json(item, look, depth),
                     }
                     follows = flag;
@@ -50,7 +68,7 @@ impl Secrets {
         let kind = field(name);
         self.noted |= kind != Field::Plain;
         match (value, kind) {
-            (Node::Text(text), Field::Secret) => self.learn_secret(text),
+            (Node::Text(text), Field::Secret) => self.learn_secret(text, depth),
             (Node::Text(text), Field::UserData) => self.learn_user_data(text),
             (Node::Text(text), Field::Plain) => self.learn_text(text, look, depth),
             (Node::List(items), Field::Secret | Field::UserData) => {
@@ -74,7 +92,7 @@ impl Secrets {
             let plain = if encoded { plain_text(text) } else { Some(text.to_owned()) };
             match plain {
                 Some(plain) if is_plain_value(key, plain.trim()) => {}
-                Some(plain) => self.learn_secret(&plain),
+                Some(plain) => self.learn_secret(&plain, DEEPEST),
                 None => self.add(text),
             }
         }
@@ -98,23 +116,53 @@ impl Secrets {
         }
     }
 
-    /// A secret as it stands, in base64 perhaps.
-    fn learn_secret(&mut self, text: &str) {
-        match inside(text) {
-            Some(Inside::Text(key)) if key.contains(PRIVATE) => self.learn_keys(&key),
-            _ if text.contains(PRIVATE) => self.learn_keys(text),
-            _ => self.add(text),
+    /// A secret as it stands, in base64 perhaps, and what it says if it is a document.
+    fn learn_secret(&mut self, text: &str, depth: usize) {
+        let inner = match inside(text) {
+            Some(Inside::Text(key)) if key.contains(PRIVATE) => return self.learn_keys(&key),
+            Some(Inside::Text(inner)) => Some(inner),
+            _ if text.contains(PRIVATE) => return self.learn_keys(text),
+            _ => None,
+        };
+        self.add(text);
+        if let Some(inner) = &inner {
+            self.add(inner);
+        }
+        let inner = inner.as_deref().unwrap_or(text);
+        if let Some(depth) = depth.checked_sub(1)
+            && let Some(document) = document(inner)
+        {
+            let before = self.whose;
+            self.whose = before.vault();
+            self.learn_json(&document.value, Look::at(inner), depth);
+            self.whose = before;
         }
     }
 
     /// User data may be repeated elsewhere, in an error or a log, as it was given or as it is; and so may the secrets in it.
     fn learn_user_data(&mut self, text: &str) {
-        if is_stand_in(text) || self.known.get(text.trim()).is_some() {
+        if is_stand_in(text) {
             return;
         }
-        self.remember(text, Sort::Data);
-        if let Some(plain) = plain_text(text) {
-            self.remember(&plain, Sort::Data);
+        let before = self.whose;
+        self.whose = before.tenants();
+        self.learn_from_user_data(text);
+        self.whose = before;
+    }
+
+    fn learn_from_user_data(&mut self, text: &str) {
+        let known = self.known.again(text.trim(), self.whose.trust());
+        // It may be known as a mere word as well.
+        if known.and_then(|known| self.known.with(known)).is_some() {
+            return self.note(known);
+        }
+        let from = self.told.len();
+        let plain = plain_text(text);
+        if plain.as_deref().is_none_or(is_plausible) {
+            self.remember(text, Sort::Data);
+            if let Some(plain) = &plain {
+                self.remember(plain, Sort::Data);
+            }
         }
         let said = Said::of(text);
         for keys in &said.keys {
@@ -123,12 +171,23 @@ impl Secrets {
         for secret in said.secrets() {
             self.add(secret);
         }
+        for line in said.lines() {
+            self.remember(line, Sort::Line);
+        }
+        self.known.tie(text.trim(), &self.told[from..]);
     }
 
-    fn learn_text(&mut self, text: &str, look: Look, depth: usize) {
+    pub(super) fn learn_text(&mut self, text: &str, look: Look, depth: usize) {
         if text.len() < super::SHORTEST {
             return;
         }
+        let before = self.whose;
+        self.whose = before.tenants();
+        self.learn_from_text(text, look, depth);
+        self.whose = before;
+    }
+
+    fn learn_from_text(&mut self, text: &str, look: Look, depth: usize) {
         let Some(depth) = depth.checked_sub(1) else {
             self.noted = true;
             return;
@@ -140,7 +199,7 @@ impl Secrets {
             self.noted = true;
             return self.learn_json(&document.value, Look::at(text), depth);
         }
-        if text.starts_with(CLOUD_CONFIG) {
+        if is_user_data(text) {
             self.noted = true;
             return self.learn_user_data(text);
         }
@@ -150,12 +209,12 @@ impl Secrets {
         }
         for value in values(text).into_iter().chain(userinfo(text)) {
             self.noted = true;
-            self.learn_secret(&text[value.clone()]);
+            self.learn_secret(&text[value.clone()], depth);
             // In a form or a URL it is written otherwise than it is.
             let said = text[value.clone()].replace('+', " ");
             let said = percent_decoded(&said).unwrap_or(said);
             if said != text[value] {
-                self.learn_secret(&said);
+                self.learn_secret(&said, depth);
             }
         }
         if look.percents && text.contains('%') {

@@ -9,10 +9,12 @@ use weir_openstack::redact::{Field, field, is_plain_inside, is_value, userinfo, 
 
 use super::encoded::{Document, Inside, document, inside, is_encoded_in, percents, words};
 use super::keys::PRIVATE;
-use super::known::percent;
+use super::known::{Which, percent};
 use super::learn::plain_text;
 use super::node::Node;
-use super::{DEEPEST, SHORTEST, Secrets, is_kubernetes_secret, is_placeholder, is_plain_value};
+use super::place::Place;
+use super::said::is_user_data;
+use super::{DEEPEST, SHORTEST, Secrets, TOO_MANY, is_kubernetes_secret, is_placeholder, is_plain_value};
 
 /// What is worth looking for in the texts of a document, since it is somewhere in it.
 #[derive(Clone, Copy)]
@@ -21,13 +23,15 @@ pub(super) struct Look {
     /// Letters that are written by their numbers.
     pub(super) odd: bool,
     /// A known secret.
-    known: bool,
+    pub(super) known: bool,
     /// A private key.
     pub(super) keys: bool,
     /// Percent signs.
     pub(super) percents: bool,
     /// Base64 that a text may be written in.
     pub(super) encoded: bool,
+    /// Where it stands.
+    pub(super) place: Place,
 }
 
 impl Look {
@@ -41,34 +45,38 @@ impl Look {
             keys: odd || text.contains(PRIVATE),
             percents: odd || text.contains('%'),
             encoded: is_encoded_in(text),
+            place: Place::Body,
         }
     }
 }
 
 impl Secrets {
-    /// Replaces every secret in `value`, which was read from `text`.
-    pub(super) fn json(&self, value: &mut Node<'_>, text: &str) {
-        self.json_at(value, self.look(text), DEEPEST);
-    }
-
-    /// Whether nothing in it would be replaced.
+    /// Whether nothing in it would be replaced, which was read from `text`.
     pub(super) fn leaves(&self, value: &Node<'_>, text: &str) -> bool {
         let mut left = value.clone();
-        self.json(&mut left, text);
+        self.json_at(&mut left, self.look(text, Place::Body), DEEPEST);
         left == *value
     }
 
     /// Text without its secrets.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.text_at(text, self.look(text), DEEPEST).map_or(Cow::Borrowed(text), Cow::Owned)
+        if self.is_full() {
+            return TOO_MANY.into();
+        }
+        self.text_in(text, Place::Body).map_or(Cow::Borrowed(text), Cow::Owned)
     }
 
-    fn look(&self, text: &str) -> Look {
+    /// The same of one that stands there; `None` if it has none.
+    pub(super) fn text_in(&self, text: &str, place: Place) -> Option<String> {
+        self.text_at(text, self.look(text, place), DEEPEST)
+    }
+
+    fn look(&self, text: &str, place: Place) -> Look {
         let look = Look::at(text);
-        Look { known: look.known || self.known.is_in(text), ..look }
+        Look { known: look.known || self.known.is_in(text, place.which()), place, ..look }
     }
 
-    fn json_at(&self, value: &mut Node<'_>, look: Look, depth: usize) {
+    pub(super) fn json_at(&self, value: &mut Node<'_>, look: Look, depth: usize) {
         match value {
             Node::Map(_) => {
                 let kubernetes = is_kubernetes_secret(value);
@@ -83,11 +91,12 @@ impl Secrets {
                         }
                         _ => {
                             let called = called.as_deref().filter(|_| is_value(name)).unwrap_or(name);
+                            let look = Look { place: look.place.of(name, value), ..look };
                             self.member(called, value, look, depth);
                         }
                     }
                     if look.known
-                        && let Some(changed) = self.known.replace(name)
+                        && let Some(changed) = self.known.replace(name, Which::Sure)
                     {
                         *name = changed.into();
                     }
@@ -126,6 +135,7 @@ impl Secrets {
                 for (member, value) in members {
                     let its_own = is_plain_inside(name, member) || field(member) != Field::Plain;
                     let called = if its_own { member.clone() } else { Cow::Borrowed(name) };
+                    let look = Look { place: look.place.of(member, value), ..look };
                     self.member(&called, value, look, depth);
                 }
             }
@@ -164,7 +174,7 @@ impl Secrets {
     }
 
     /// The text without its secrets; `None` if it has none.
-    fn text_at(&self, text: &str, look: Look, depth: usize) -> Option<String> {
+    fn text_at(&self, text: &str, mut look: Look, depth: usize) -> Option<String> {
         if text.len() < SHORTEST || is_placeholder(text) {
             return None;
         }
@@ -174,27 +184,36 @@ impl Secrets {
         };
         match look.encoded.then(|| inside(text)).flatten() {
             Some(Inside::Text(inner)) => {
-                if let Some(changed) = self.inner_text(&inner, depth) {
+                if let Some(changed) = self.inner_text(&inner, look, depth) {
                     return Some(STANDARD.encode(changed));
                 }
+                // What a tenant calls a secret is not in it, unless it is all of it: elsewhere it is what programs go by, in base64.
+                if let Some(whole) = self.known.replace(text, look.place.which()).filter(|whole| is_placeholder(whole))
+                {
+                    return Some(whole);
+                }
+                look.place = Place::Structure;
             }
             Some(Inside::Compressed(_)) => return Some(STANDARD.encode(self.key.placeholder(text))),
             None => {}
         }
         if let Some(Document { mut value, yaml }) = document(text) {
             let before = value.clone();
-            self.json_at(&mut value, self.look(text), depth);
+            self.json_at(&mut value, self.look(text, look.place), depth);
             if value == before {
                 return None;
             }
             let written = if yaml { serde_yaml_ng::to_string(&value).ok() } else { serde_json::to_string(&value).ok() };
             return Some(written.unwrap_or_else(|| self.key.placeholder(text)));
         }
+        if is_user_data(text) {
+            return Some(self.key.placeholder(text.trim()));
+        }
         self.plain(text, look, depth)
     }
 
-    fn inner_text(&self, text: &str, depth: usize) -> Option<String> {
-        self.text_at(text, self.look(text), depth)
+    fn inner_text(&self, text: &str, look: Look, depth: usize) -> Option<String> {
+        self.text_at(text, self.look(text, look.place), depth)
     }
 
     /// The same for a text that is nothing but a text, some words of which may be more.
@@ -202,13 +221,13 @@ impl Secrets {
         let mut out = Cow::Borrowed(text);
         // Before anything in it is replaced for itself: a text of which a part is gone would not be known any more.
         if look.known {
-            change(&mut out, |text| self.known.replace(text));
+            change(&mut out, |text| self.known.replace(text, look.place.which()));
         }
         if look.keys {
             change(&mut out, |text| self.keys(text));
         }
         if look.percents {
-            let said = |said: &String| self.inner_text(said, depth).map(|said| percent(&said, "%20", true));
+            let said = |said: &String| self.inner_text(said, look, depth).map(|said| percent(&said, "%20", true));
             change(&mut out, |text| {
                 replaced(text, percents(text).iter().filter_map(|(at, text)| Some((at.clone(), said(text)?))))
             });
@@ -216,7 +235,7 @@ impl Secrets {
         if look.encoded {
             change(&mut out, |text| {
                 let changed = |inside: &Inside, at: &Range<usize>| match inside {
-                    Inside::Text(inner) => self.inner_text(inner, depth),
+                    Inside::Text(inner) => self.inner_text(inner, look, depth),
                     Inside::Compressed(_) => Some(self.key.placeholder(&text[at.clone()])),
                 };
                 let words = words(text);

@@ -6,46 +6,78 @@
 //! name, what is said to programs that set passwords, private keys, and words that look as if they were made at random.
 //!
 //! Invariants: nothing is taken out of what it finds here, so it may take too much for a secret rather than too little; but nothing
-//! that others go by, an ID, a certificate, a public key: a recording without those says nothing and cannot run again. Bounded, in
-//! number and in bytes.
+//! that others go by, an ID, a certificate, a public key: a recording without those says nothing and cannot run again. Bounded in
+//! bytes, by more than a server can be given: of what is longer, and so reaches no cloud, the rest is not looked at.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
-use weir_openstack::redact::{Field, field, is_plain_inside, is_value, userinfo, values};
+use weir_api::crd::Base64;
+use weir_api::user_data::{Payload, format};
+use weir_openstack::redact::{Field, field, is_plain_inside, is_value, lines, said, userinfo, values};
 
 use super::SHORTEST;
 use super::encoded::{Inside, inside, percent_decoded, words};
 use super::keys::PRIVATE;
 use super::node::Node;
 
-/// How a text begins that is user data, wherever it stands.
-pub(super) const CLOUD_CONFIG: &str = "#cloud-config";
-
-/// So many secrets of each sort are learnt of one text.
-const MOST: usize = 64;
+/// Of each sort, so many bytes are learnt of one text: all that Nova takes could be secret.
+const MOST: usize = 48 << 10;
 /// A longer value is not one, in bytes.
-const LONGEST: usize = 8 << 10;
-/// So much is read at most, what is inside included, in bytes.
-const MOST_READ: usize = 512 << 10;
+const LONGEST: usize = 16 << 10;
+/// So much is read at most, what is inside included, in bytes: more than Kubernetes keeps of one object.
+const MOST_READ: usize = 2 << 20;
 /// So much of what is compressed.
-const MOST_INFLATED: u64 = 128 << 10;
+const MOST_INFLATED: u64 = 256 << 10;
 /// How deep texts inside texts are looked into.
 const DEEPEST: usize = 6;
-/// So many lines at most are said to a program that sets passwords.
-const MOST_PASSWORDS: usize = 64;
 /// A shorter word is not taken for one that was made at random, nor one without a part of so many letters and digits.
 const RANDOM: (usize, usize) = (20, 16);
 /// The first line of a text in base64 that is broken into lines has so many letters at least.
 const LINE: usize = 40;
+
+/// Whether a text is user data by how it begins, wherever it stands. A line alone that begins so says nothing.
+pub(super) fn is_user_data(text: &str) -> bool {
+    match text.trim_ascii_start().as_bytes().first() {
+        Some(b'#') => text.contains('\n') && Payload::of(text.as_bytes()).is_some(),
+        // Of MIME, `Content-Type` or `MIME-Version`.
+        Some(b'C' | b'c' | b'M' | b'm') if text.contains("boundary=") => format(text.as_bytes()).is_ok(),
+        _ => false,
+    }
+}
+
+/// Secrets of a sort, each once.
+#[derive(Default)]
+struct Found {
+    all: BTreeSet<String>,
+    bytes: usize,
+}
+
+impl Found {
+    fn add(&mut self, secret: &str) {
+        if (SHORTEST..=LONGEST).contains(&secret.len())
+            && self.bytes + secret.len() <= MOST
+            && !self.all.contains(secret)
+        {
+            self.bytes += secret.len();
+            self.all.insert(secret.to_owned());
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().map(String::as_str)
+    }
+}
 
 /// What user data says that is secret.
 #[derive(Default)]
 pub(super) struct Said {
     /// Texts that hold private keys.
     pub(super) keys: Vec<String>,
-    named: Vec<String>,
-    random: Vec<String>,
+    named: Found,
+    random: Found,
+    lines: Found,
     read: usize,
 }
 
@@ -53,22 +85,46 @@ impl Said {
     /// What `text` says, which is user data as it is given.
     pub(super) fn of(text: &str) -> Self {
         let mut said = Self::default();
-        said.text(text, DEEPEST);
+        match Base64::parse(text) {
+            Some(Base64(bytes)) => said.bytes(&bytes, DEEPEST),
+            None => said.text(text, DEEPEST),
+        }
         said
     }
 
     /// All but private keys.
     pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.named.iter().chain(&self.random).map(String::as_str)
+        self.named.iter().chain(self.random.iter())
+    }
+
+    /// Its lines that carry a value: whoever cannot read one quotes it.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter()
+    }
+
+    /// What is no text is read as far as it is one: what it says is quoted like that.
+    fn bytes(&mut self, bytes: &[u8], depth: usize) {
+        if bytes.starts_with(&[0x1f, 0x8b]) {
+            return self.inside(Inside::Compressed(bytes.to_owned()), depth);
+        }
+        let text = String::from_utf8_lossy(bytes);
+        if text.contains(is_odd) {
+            // A secret begins behind what is no text, or ends before it.
+            self.text(&text.replace(is_odd, " "), depth);
+            self.text(&text.replace(is_odd, "\n"), depth);
+        }
+        self.text(&text, depth);
     }
 
     fn text(&mut self, text: &str, depth: usize) {
-        let Some(depth) = depth.checked_sub(1).filter(|_| self.read + text.len() <= MOST_READ) else { return };
+        let Some(depth) = depth.checked_sub(1) else { return };
+        let room = MOST_READ.saturating_sub(self.read).min(text.len());
+        let text = &text[..(0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)];
         self.read += text.len();
         if let Some(inner) = inside(text) {
             return self.inside(inner, depth);
         }
-        if text.contains(PRIVATE) && self.keys.len() < MOST {
+        if text.contains(PRIVATE) {
             self.keys.push(text.to_owned());
         }
         if text.contains(':')
@@ -83,14 +139,17 @@ impl Said {
                 self.named(&said);
             }
         }
-        self.arguments(text);
-        self.passwords(text);
+        said(text, |value| self.named(value));
+        lines(text).for_each(|line| self.lines.add(line));
         for (_, inner) in words(text) {
             self.inside(inner, depth);
         }
+        let says_so = text.contains("base64") || text.contains("b64") || text.contains("BASE64");
         for block in blocks(text) {
             if let Some(inner) = inside(&block) {
                 self.inside(inner, depth);
+            } else if let Some(Base64(bytes)) = says_so.then(|| Base64::parse(block)).flatten() {
+                self.bytes(&bytes, depth);
             }
         }
         for part in without_certificates(text) {
@@ -99,7 +158,7 @@ impl Said {
                 // Of `name=value` the value.
                 let word = word.trim_matches('=').rsplit('=').next().unwrap_or_default();
                 if is_random(word) {
-                    add(&mut self.random, word);
+                    self.random.add(word);
                 }
             }
         }
@@ -136,6 +195,12 @@ impl Said {
                 }
             }
             Node::Text(text) if text.contains('\n') || inside(text).is_some() => self.text(text, depth),
+            // Values of data URLs, as in the files of Ignition.
+            Node::Text(text) if text.starts_with("data:") => {
+                if let Some(said) = percent_decoded(text) {
+                    self.text(&said, depth);
+                }
+            }
             _ => {}
         }
     }
@@ -159,65 +224,21 @@ impl Said {
         }
     }
 
-    /// Behind a telling name, or the name of a flag: `--password x`, `password x`, `-u me:x`.
-    fn arguments(&mut self, text: &str) {
-        let mut before = "";
-        for word in text.split_whitespace() {
-            let word = word.trim_matches(['"', '\'', ',', ';', '[', ']']);
-            let flag = before.starts_with('-');
-            if matches!(before, "-u" | "--user") {
-                if let Some((_, password)) = word.split_once(':') {
-                    self.named(password);
-                }
-            } else if !word.starts_with('-')
-                && (flag || word.bytes().any(|b| !b.is_ascii_lowercase()))
-                && !before.contains(['=', ':'])
-                && field(before) == Field::Secret
-            {
-                self.named(word);
-            }
-            before = word;
-        }
-    }
-
-    /// What is said to `chpasswd`, as a program or as a part of a cloud-config: `name:password`, in its line and in those that follow.
-    fn passwords(&mut self, text: &str) {
-        let mut left = 0;
-        for line in text.lines() {
-            if line.contains("chpasswd") {
-                left = MOST_PASSWORDS;
-            }
-            if left == 0 {
-                continue;
-            }
-            left -= 1;
-            for word in line.split(|c: char| c.is_whitespace() || "\"'{}[],|".contains(c)) {
-                let name = |name: &str| {
-                    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.-$".contains(&b))
-                };
-                if let Some((_, password)) = word.split_once(':').filter(|(user, _)| name(user)) {
-                    self.named(password);
-                }
-            }
-        }
-    }
-
     fn named(&mut self, value: &str) {
         let value = value.trim().trim_matches(['"', '\'']);
-        add(&mut self.named, value);
+        self.named.add(value);
         if let Some((value, _)) = value.split_once(" #") {
-            add(&mut self.named, value.trim());
+            self.named.add(value.trim());
         }
         if value.contains('\n') {
-            value.lines().for_each(|line| add(&mut self.named, line.trim()));
+            value.lines().for_each(|line| self.named.add(line.trim()));
         }
     }
 }
 
-fn add(to: &mut Vec<String>, secret: &str) {
-    if (SHORTEST..=LONGEST).contains(&secret.len()) && to.len() < MOST && !to.iter().any(|other| other == secret) {
-        to.push(secret.to_owned());
-    }
+/// What stands in no text.
+fn is_odd(c: char) -> bool {
+    c == char::REPLACEMENT_CHARACTER || c.is_control() && !matches!(c, '\n' | '\r' | '\t')
 }
 
 /// What compressed data says, as far as it is read.
@@ -359,6 +380,61 @@ mod tests {
         }
     }
 
+    /// Proves: R-2
+    #[test]
+    fn user_data_that_is_no_text_is_read_as_far_as_it_is_one() {
+        let part = STANDARD
+            .encode(b"#!/bin/sh\n# \xe9 and so on, that the line is long enough for a block\nX_TOKEN=hunter2it\n");
+        for bytes in [
+            b"#!/bin/sh\n# \xe9\nX_TOKEN=hunter2it\n".to_vec(),
+            b"#!/bin/sh\n# \x1b[31m\nX_TOKEN=hunter2it\n".to_vec(),
+            b"#!/bin/sh\nX_TOKEN=\xe9\xffhunter2it\n".to_vec(),
+            b"\0\x01#cloud-config\npassword: hunter2it\x1b[0m\n".to_vec(),
+            format!("Content-Transfer-Encoding: base64\n\n{part}\n").into_bytes(),
+        ] {
+            let given = STANDARD.encode(&bytes);
+            assert!(
+                says(&given, "hunter2it"),
+                "{:?}: {:?}",
+                bytes.escape_ascii().to_string(),
+                Said::of(&given).secrets().collect::<Vec<_>>()
+            );
+        }
+    }
+
+    /// Proves: R-2
+    #[test]
+    fn of_all_that_a_server_can_be_given_every_secret_is_learnt() {
+        let most = 49_149;
+        let all: Vec<String> = (0..(most - 14) / 27).map(|n| format!("hunter{n:05}it")).collect();
+        let lines: Vec<String> =
+            all.iter().enumerate().map(|(n, secret)| format!("k{n:04}_token: {secret}\n")).collect();
+        let data = format!("#cloud-config\n{}", lines.concat());
+        assert!((most - 100..=most).contains(&data.len()));
+        let said = Said::of(&STANDARD.encode(&data));
+        let learnt: std::collections::BTreeSet<&str> = said.secrets().collect();
+        assert!(all.iter().all(|secret| learnt.contains(secret.as_str())), "{} of {}", learnt.len(), all.len());
+        let lines: std::collections::BTreeSet<&str> = said.lines().collect();
+        assert!(data.lines().skip(1).all(|line| lines.contains(line)), "{} of {}", lines.len(), all.len());
+    }
+
+    /// Proves: R-2
+    #[test]
+    fn scripts_are_user_data_wherever_they_stand_and_lines_that_begin_like_some_are_none() {
+        for text in [
+            "#cloud-config\nx: y\n",
+            "#!/bin/sh\necho",
+            "#!/usr/bin/python3\nx = 1",
+            "#include\nhttps://h/",
+            "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n--x\n\ny\n--x--\n",
+        ] {
+            assert!(is_user_data(text), "{text}");
+        }
+        for text in ["#!important", "#cloud-config", "# a heading\nand a text", "#123\nfixed", "text\n#!/bin/sh\n"] {
+            assert!(!is_user_data(text), "{text}");
+        }
+    }
+
     /// Proves: R-2, R-3
     #[test]
     fn what_is_no_secret_of_user_data_stays_readable() {
@@ -379,7 +455,9 @@ mod tests {
         let many: Vec<String> =
             (0..5000).map(|n| format!("A_TOKEN=hunter{n:05}\nx {n:05}f3a9Bc77Qz18LmN0pR")).collect();
         let many = many.join("\n");
-        assert_eq!(Said::of(&many).secrets().count(), 2 * MOST);
+        let said = Said::of(&many);
+        assert!(said.named.bytes <= MOST && said.random.bytes <= MOST && said.lines.bytes <= MOST);
+        assert!(said.secrets().count() > 5000);
         let bomb = STANDARD.encode(gzip(&"password: hunter2it\n".repeat(1 << 17)));
         let said = Said::of(&bomb);
         assert!(said.read <= MOST_READ && said.secrets().any(|secret| secret == "hunter2it"), "{}", said.read);

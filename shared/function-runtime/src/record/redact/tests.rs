@@ -224,3 +224,169 @@ fn what_headers_say_is_known_apart_from_their_schemes() {
         assert_eq!(secrets.text(word), word);
     }
 }
+
+fn json(secrets: &mut Secrets, learnt: Learnt<'_>) -> Value {
+    match secrets.body(learnt) {
+        Some(Body::Json(json)) => serde_json::from_str(json.get()).unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn why(secrets: &mut Secrets, learnt: Learnt<'_>) -> String {
+    match secrets.body(learnt) {
+        Some(Body::Omitted { why, .. }) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A server of a tenant.
+fn server(number: usize, secret: &str, filler: usize) -> Value {
+    let data = format!("#!/bin/sh\nexport DB_PASSWORD={secret}\n# {}\n", "filler!".repeat(filler / 7));
+    json!({"apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "Server", "metadata": {"name": format!("server-{number}"),
+        "resourceVersion": "1"}, "spec": {"userData": STANDARD.encode(data), "tags": [{"name": "note", "value": format!("db is at {secret}")}]}})
+}
+
+/// Proves: R-2
+#[test]
+fn what_is_too_large_to_be_kept_or_is_no_json_is_learnt_from_before_it_is_dropped() {
+    let passwords: Vec<String> = (0..140).map(|number| format!("Horse!{number:03}papaya")).collect();
+    let items: Vec<Value> = passwords.iter().enumerate().map(|(at, secret)| server(at, secret, 4000)).collect();
+    let list = Bytes::from(json!({"kind": "ServerList", "items": items}).to_string());
+    assert!(list.len() > LONGEST_BODY);
+    let page = Bytes::from(format!("<html>password: 'of-a-page-1'<p>{}</html>", "x".repeat(LONGEST_BODY)));
+    let form = Bytes::from("grant_type=password&password=of-a-form-1");
+    let quotes = Bytes::from(json!([passwords, "of-a-page-1", "of-a-form-1"]).to_string());
+    let mut secrets = Secrets::new(Key::random());
+    secrets.begin();
+    let learnt = [&list, &page, &form, &quotes].map(|body| secrets.learn("/x", body));
+    let [list, page, form, quotes] = learnt;
+    let whys = [list, page, form].map(|learnt| why(&mut secrets, learnt));
+    assert_eq!(whys, [TOO_LARGE, TOO_LARGE, "not JSON"]);
+    let left = json(&mut secrets, quotes).to_string();
+    for secret in passwords.iter().map(String::as_str).chain(["of-a-page-1", "of-a-form-1"]) {
+        must_not_hold(&left, secret);
+    }
+}
+
+/// Proves: R-2
+#[test]
+fn a_call_that_teaches_more_than_fits_between_calls_keeps_it_all_until_it_is_over() {
+    let mut secrets = Secrets::new(Key::random());
+    secrets.begin();
+    let passwords: Vec<String> = (0..12).map(|number| format!("Horse!{number:03}papaya")).collect();
+    let bodies: Vec<Bytes> =
+        passwords.iter().enumerate().map(|(at, secret)| Bytes::from(server(at, secret, 100).to_string())).collect();
+    let mut learnt = Vec::new();
+    for body in &bodies {
+        learnt.push(secrets.learn("/x", body));
+        secrets.add(&format!("{}{}", learnt.len(), "x!".repeat(1 << 19)));
+    }
+    assert!(!secrets.is_full());
+    for (learnt, secret) in learnt.into_iter().zip(&passwords) {
+        must_not_hold(&json(&mut secrets, learnt).to_string(), secret);
+    }
+    secrets.begin();
+    assert_eq!(secrets.known.forgot(), 1, "it was more than fits");
+}
+
+/// Proves: R-2
+#[test]
+fn of_a_call_that_teaches_more_than_can_be_known_nothing_is_passed_on() {
+    let mut secrets = Secrets::new(Key::random());
+    secrets.begin();
+    let large = "x!".repeat(1 << 20);
+    for number in 0..40 {
+        secrets.add(&format!("{number:03}{large}"));
+    }
+    assert!(secrets.is_full());
+    secrets.add("the-last-secret");
+    let body = Bytes::from(r#"{"message": "it was the-last-secret"}"#);
+    let learnt = secrets.learn("/x", &body);
+    assert_eq!(why(&mut secrets, learnt), TOO_MANY);
+    assert_eq!(
+        (secrets.text("the-last-secret").as_ref(), secrets.url("/x?y=the-last-secret").as_str()),
+        (TOO_MANY, "/x")
+    );
+    secrets.begin();
+    let learnt = secrets.learn("/x", &body);
+    assert_eq!(json(&mut secrets, learnt)["message"], "it was the-last-secret", "the next call begins anew");
+}
+
+/// Proves: R-2, R-3
+#[test]
+fn what_a_tenant_calls_a_secret_goes_from_texts_and_not_from_what_programs_go_by() {
+    let secret = "hunter2-of-db";
+    let value = json!({
+        "apiVersion": "region.unikorn-cloud.org/v1alpha1", "kind": "Server",
+        "metadata": {"name": "a", "resourceVersion": "7", "labels": {"stage": secret},
+            "annotations": {"regions.unikorn-cloud.org/network-id": secret, "note": secret}},
+        "spec": {"tags": [{"name": "acme.example.com/auth", "value": secret}, {"name": "acme.example.com/token", "value": "server"}],
+            "networks": [{"id": "x"}], secret: secret},
+        "status": {"phase": secret, "conditions": [{"type": secret, "message": format!("it says {secret}, server")}]},
+    });
+    let body = Bytes::from(value.to_string());
+    let mut secrets = Secrets::new(Key([1; 32]));
+    secrets.begin();
+    let learnt = secrets.learn("/x", &body);
+    let left = json(&mut secrets, learnt);
+    let by = secrets.key.placeholder(secret);
+    let mut expected = value;
+    expected["metadata"]["annotations"]["note"] = json!(by);
+    expected["spec"]["tags"][0]["value"] = json!(by);
+    expected["spec"]["tags"][1]["value"] = json!(secrets.key.placeholder("server"));
+    expected["spec"][secret] = json!(by);
+    expected["status"]["conditions"][0]["message"] = json!(format!("it says {by}, server"));
+    assert_eq!(left, expected);
+    assert_eq!(secrets.url("/x/hunter2-of-db"), "/x/hunter2-of-db");
+    // What a cloud calls so goes from everywhere.
+    let body = Bytes::from(json!({"server": {"adminPass": secret, "id": secret}}).to_string());
+    let learnt = secrets.learn("/x", &body);
+    assert_eq!(json(&mut secrets, learnt)["server"]["id"], by.as_str());
+    assert_eq!(secrets.url("/x/hunter2-of-db"), format!("/x/{by}"));
+}
+
+/// Proves: R-2, R-3
+#[test]
+fn what_a_body_tells_is_known_to_each_call_that_meets_it_and_to_no_other() {
+    let secret = "Horse!000papaya";
+    let (body, message) = (Bytes::from(server(0, secret, 100).to_string()), format!("cannot use {secret}"));
+    let error = Bytes::from(json!({"message": message}).to_string());
+    let mut secrets = Secrets::new(Key([1; 32]));
+    for _ in 0..3 {
+        secrets.begin();
+        let learnt = [&body, &error].map(|body| secrets.learn("/x", body));
+        for learnt in learnt {
+            must_not_hold(&json(&mut secrets, learnt).to_string(), secret);
+        }
+        must_not_hold(&secrets.text(&message), secret);
+        // A call that has nothing to do with it.
+        secrets.begin();
+        let learnt = secrets.learn("/x", &error);
+        assert_eq!(json(&mut secrets, learnt)["message"], message.as_str());
+        assert_eq!(secrets.text(&message), message);
+    }
+}
+
+/// Proves: R-3
+#[test]
+fn what_is_the_name_of_something_in_a_call_is_no_secret_of_a_tenant_in_it() {
+    let tag = |name: &str| Bytes::from(json!({"tags": [{"name": "password", "value": name}]}).to_string());
+    let network =
+        Bytes::from(json!({"network": {"id": "net-1a", "name": "of-net-1a", "description": "is net-1a"}}).to_string());
+    let mut secrets = Secrets::new(Key([1; 32]));
+    for (told, published) in [("net-1a", true), ("net-1b7", false), ("of-net-1a", true), ("apis-x1", true)] {
+        secrets.begin();
+        let tag = tag(told);
+        let learnt = [&tag, &network].map(|body| secrets.learn("/x", body));
+        learnt.iter().for_each(|learnt| secrets.publish("/the/apis-x1/y", learnt));
+        let [tag, network] = learnt.map(|learnt| json(&mut secrets, learnt));
+        assert_eq!(
+            tag["tags"][0]["value"],
+            secrets.key.placeholder(told).as_str(),
+            "where it stands it goes all the same"
+        );
+        assert_eq!((&network["network"]["id"], &network["network"]["name"]), (&json!("net-1a"), &json!("of-net-1a")));
+        let message = format!("is {told}");
+        assert_eq!(secrets.text(&message) == message, published, "{told}");
+    }
+}
