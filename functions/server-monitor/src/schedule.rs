@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::ListParams;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ const PREFIX: &str = "timer.every.server-monitor";
 
 /// Keeps a schedule for each region that exists, until `stop`.
 pub async fn run(client: Client, queue: Queue, interval: Duration, stop: CancellationToken) {
-    let mut begun = HashSet::new();
+    let mut begun = BTreeSet::new();
     loop {
         let kept = async {
             queue.connected().await;
@@ -54,7 +54,7 @@ pub async fn keep(
     client: &Client,
     queue: &Queue,
     interval: Duration,
-    begun: &mut HashSet<ObjectRef>,
+    begun: &mut BTreeSet<ObjectRef>,
 ) -> anyhow::Result<()> {
     let regions = regions(client).await?;
     let stream = queue.jetstream().get_stream(WORK).await?;

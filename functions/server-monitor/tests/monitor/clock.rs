@@ -1,7 +1,7 @@
 //! The clock, on a real NATS server.
 
 use crate::world::World;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -41,12 +41,12 @@ async fn a_region_ticks_until_it_is_gone_and_a_monitor_that_was_away_catches_up(
     queue.connected().await;
     queue.ensure().await.unwrap();
     let client = world.function_client.clone();
-    let mut begun = HashSet::new();
+    let mut begun = BTreeSet::new();
     schedule::keep(&client, &queue, Duration::from_secs(1), &mut begun).await.unwrap();
     let set = sequence(&queue).await.expect("there is a schedule");
     schedule::keep(&client, &queue, Duration::from_secs(1), &mut begun).await.unwrap();
     assert_eq!(sequence(&queue).await, Some(set), "a schedule that is there is left alone");
-    let (mut begun_by_another, minute) = (HashSet::new(), Duration::from_secs(60));
+    let (mut begun_by_another, minute) = (BTreeSet::new(), Duration::from_secs(60));
     schedule::keep(&client, &queue, minute, &mut begun_by_another).await.unwrap();
     let anothers = sequence(&queue).await;
     assert_ne!(anothers, Some(set), "one that starts has it at its own interval");
@@ -69,7 +69,7 @@ async fn a_region_ticks_until_it_is_gone_and_a_monitor_that_was_away_catches_up(
     assert!(world.kubernetes.requests().changes(|_| true) == 0, "looks without news write nothing");
     world.delete(Kind::Region, weir_harness::World::REGION).await;
     until("the schedule goes with its region", async || {
-        schedule::keep(&client, &queue, Duration::from_secs(1), &mut HashSet::new()).await.unwrap();
+        schedule::keep(&client, &queue, Duration::from_secs(1), &mut BTreeSet::new()).await.unwrap();
         sequence(&queue).await.is_none()
     })
     .await;
