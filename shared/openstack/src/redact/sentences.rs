@@ -21,6 +21,10 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT)
 /// Names that say it in a sentence, at the end of a word. Any `secret` there is the name of one: `secret "x" not found`.
 const NAMES: [&str; 6] = ["password", "passwd", "passphrase", "passcode", "token", "pwd"];
 
+/// Two letters of each of these, of `Bearer` and `Basic`, and before each flag, large or small, for a quick look: see [`super::values`].
+pub(super) const PAIRS: [&[u8; 2]; 13] =
+    [b"ss", b"wd", b"ok", b"be", b"c ", b"c\n", b"c\t", b" -", b"\n-", b"\t-", b"\"-", b"'-", b"(-"];
+
 /// What people write about an option, rather than behind it.
 const ABOUT: [&str; 30] = [
     "a",
@@ -302,6 +306,15 @@ mod tests {
             ("machine h\n  login me\n  password correct\n", "machine h\n  login me\n  password *\n"),
         ] {
             assert_eq!(without(text), expected, "{text}");
+            for text in [text.to_owned(), text.to_ascii_uppercase(), text.replace(' ', "\n")] {
+                let mut found = Vec::new();
+                sentences(&text, &mut found);
+                let seen = super::super::values(&text);
+                assert!(
+                    found.iter().all(|at| seen.iter().any(|seen| seen.start <= at.start && at.end <= seen.end)),
+                    "{text}"
+                );
+            }
         }
     }
 

@@ -14,9 +14,9 @@ use super::{sentences, tokens};
 /// A shorter word in the middle of a sentence is not taken for a value, in bytes.
 pub(super) const SHORTEST: usize = 6;
 
-/// What a text has bytes of, and so is worth a closer look for. The marks of one byte each; then, in the same order, the pairs of bytes
-/// that tokens have: for the first of them and for the second.
-const MARKS: [u32; 256] = {
+/// What each byte is a mark of: of signs, of blanks; then, a bit for each, of the pairs of bytes that tokens and sentences of secrets
+/// have, those of which it is the first, and [`PAIRS`] bits further on those of which it is the second.
+const MARKS: [u64; 256] = {
     let mut marks = [0; 256];
     marks[b':' as usize] = SIGN;
     marks[b'=' as usize] = SIGN;
@@ -27,42 +27,67 @@ const MARKS: [u32; 256] = {
     let mut at = 0;
     while at < tokens::PAIRS.len() {
         let [first, second] = *tokens::PAIRS[at];
-        marks[first as usize] |= 1 << (8 + at);
-        marks[second as usize] |= 1 << (16 + at);
+        marks[first as usize] |= 1 << (FIRST + at);
+        marks[second as usize] |= 1 << (FIRST + PAIRS + at);
+        at += 1;
+    }
+    let mut at = 0;
+    while at < sentences::PAIRS.len() {
+        let [first, second] = *sentences::PAIRS[at];
+        let bit = FIRST + tokens::PAIRS.len() + at;
+        marks[first as usize] |= 1 << bit;
+        marks[first.to_ascii_uppercase() as usize] |= 1 << bit;
+        marks[second as usize] |= 1 << (bit + PAIRS);
+        marks[second.to_ascii_uppercase() as usize] |= 1 << (bit + PAIRS);
         at += 1;
     }
     marks
 };
-const SIGN: u32 = 1;
-const BLANK: u32 = 2;
+const SIGN: u64 = 1;
+const BLANK: u64 = 2;
+/// The bit of the first pair.
+const FIRST: usize = 2;
+const PAIRS: usize = tokens::PAIRS.len() + sentences::PAIRS.len();
 
-/// Of which [`MARKS`] there are any, and whether there is a pair of a token.
-fn look(text: &str) -> (u32, bool) {
-    let (mut any, mut pairs, mut before) = (0, 0, 0);
-    for byte in text.bytes() {
-        let marks = MARKS[usize::from(byte)];
-        any |= marks;
-        pairs |= before << 8 & marks;
-        before = marks;
+/// What a text has marks of.
+#[allow(clippy::struct_excessive_bools, reason = "each is asked by itself")]
+struct Look {
+    sign: bool,
+    blank: bool,
+    token: bool,
+    sentence: bool,
+}
+
+impl Look {
+    fn at(text: &str) -> Self {
+        let (mut any, mut pairs, mut before) = (0, 0, 0_u64);
+        for byte in text.bytes() {
+            let marks = MARKS[usize::from(byte)];
+            any |= marks;
+            pairs |= (before << PAIRS) & marks;
+            before = marks;
+        }
+        let pairs = pairs >> (FIRST + PAIRS);
+        let (token, sentence) = (pairs & ((1 << tokens::PAIRS.len()) - 1), pairs >> tokens::PAIRS.len());
+        Self { sign: any & SIGN != 0, blank: any & BLANK != 0, token: token != 0, sentence: sentence != 0 }
     }
-    (any, pairs >> 16 & 0xff != 0)
 }
 
 /// The places of the values, in order, none of them empty.
 pub fn values(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    let (marks, token) = look(text);
-    if marks & SIGN != 0 {
+    let look = Look::at(text);
+    if look.sign {
         signs(text, &mut found);
     }
     let signs = found.len();
-    if marks & BLANK != 0 {
+    if look.blank && (look.sentence || text.starts_with('-')) {
         sentences::sentences(text, &mut found);
-        if text.len() >= tokens::SHORTEST_BLOCK {
-            tokens::blocks(text, &mut found);
-        }
     }
-    if token && text.len() >= tokens::SHORTEST {
+    if look.blank && text.len() >= tokens::SHORTEST_BLOCK {
+        tokens::blocks(text, &mut found);
+    }
+    if look.token && text.len() >= tokens::SHORTEST {
         tokens::tokens(text, &mut found);
     }
     if found.len() > signs { in_order(found) } else { found }
