@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
 use serde_json::Value;
+use weir_api::user_data::{MOST_PARTS, Payload};
 
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILM+rvN+ot98qgEN796jTiQfZfG1KaT0PtFDJ/XFSqti ca@example.com";
 
@@ -225,8 +226,8 @@ fn a_multipart_of_too_many_parts_is_refused() {
         let head = "Content-Type: multipart/mixed; boundary=b\n\n";
         format!("{head}{}--b--\n", "--b\n\n\n".repeat(count))
     };
-    assert!(merge(parts(mime::MOST_PARTS).as_bytes(), None).is_ok());
-    assert_eq!(merge(parts(mime::MOST_PARTS + 1).as_bytes(), None), Err(Error::Malformed(Malformed::Parts)));
+    assert!(merge(parts(MOST_PARTS).as_bytes(), None).is_ok());
+    assert_eq!(merge(parts(MOST_PARTS + 1).as_bytes(), None), Err(Error::Malformed(Malformed::Parts)));
 }
 
 /// Text in which the marks of MIME are likely.
@@ -286,7 +287,7 @@ proptest! {
         prop_assert_eq!(multipart.parts.len(), bodies.len() + 1);
         for (part, body) in multipart.parts.iter().zip(&bodies) {
             let expected = [b"Content-Type: text/x-shellscript", end, end, body.as_slice()].concat();
-            prop_assert_eq!(part.as_ref(), expected.as_slice());
+            prop_assert_eq!(*part, expected.as_slice());
         }
     }
 
