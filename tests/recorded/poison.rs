@@ -107,7 +107,9 @@ fn poisoned(mut recording: Recording, servers: &[Value]) -> Recording {
         .collect();
     let all: Vec<_> = all.into_iter().map(|(url, value)| (url, value.to_string().into())).collect();
     let learnt: Vec<_> = all.iter().map(|(url, body)| (url, secrets.learn(url, body))).collect();
-    learnt.iter().for_each(|(url, learnt)| secrets.publish(url, learnt));
+    for (url, learnt) in &learnt {
+        secrets.publish(url, learnt);
+    }
     let mut left = learnt.into_iter().map(|(_, learnt)| match secrets.body(learnt) {
         Some(Body::Json(json)) => serde_json::from_str(json.get()).unwrap(),
         other => panic!("{other:?}"),

@@ -276,7 +276,9 @@ impl Tape {
         secrets.begin();
         let all = held.iter().chain(raw.iter().filter_map(Raw::exchange));
         let mut learnt: Vec<Heard<'_>> = all.map(|exchange| exchange.learn(secrets)).collect();
-        learnt.iter().for_each(|heard| heard.publish(secrets));
+        for heard in &learnt {
+            heard.publish(secrets);
+        }
         let complete = complete && !secrets.is_full();
         let exchanges = learnt.split_off(held.len());
         let mut exchanges = exchanges.into_iter();

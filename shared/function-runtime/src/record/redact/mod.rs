@@ -188,23 +188,20 @@ impl Secrets {
             self.told.clear();
             let whose = if about_secrets { Whose::Vault } else { Whose::Cloud };
             let before = std::mem::replace(&mut self.whose, whose);
-            let read =
-                match std::str::from_utf8(body).ok().and_then(|text| Some((text, serde_json::from_str(text).ok()?))) {
-                    Some((text, mut value)) => {
-                        mark(about_secrets, &mut value);
-                        let look = Look::at(text);
-                        // What is written in an odd way is not looked at before it is read.
-                        self.noted = about_secrets || look.odd;
-                        self.learn_json(&value, look, DEEPEST);
-                        Some((text, value))
-                    }
-                    None => {
-                        // An error may quote how it begins.
-                        let text = String::from_utf8_lossy(&body[..body.len().min(LONGEST_BODY)]);
-                        self.learn_text(&text, Look::at(&text), DEEPEST);
-                        None
-                    }
-                };
+            let read = std::str::from_utf8(body).ok().and_then(|text| Some((text, serde_json::from_str(text).ok()?)));
+            let read = if let Some((text, mut value)) = read {
+                mark(about_secrets, &mut value);
+                let look = Look::at(text);
+                // What is written in an odd way is not looked at before it is read.
+                self.noted = about_secrets || look.odd;
+                self.learn_json(&value, look, DEEPEST);
+                Some((text, value))
+            } else {
+                // An error may quote how it begins.
+                let text = String::from_utf8_lossy(&body[..body.len().min(LONGEST_BODY)]);
+                self.learn_text(&text, Look::at(&text), DEEPEST);
+                None
+            };
             self.whose = before;
             match read {
                 _ if body.len() > LONGEST_BODY => omitted(TOO_LARGE),
