@@ -89,7 +89,7 @@ impl Index {
     }
 
     /// A message for everything that exists and has a function, as if a list had shown it for the first time. With `mark`, under an
-    /// id of its own: for a stream that has lost its messages, and not the ids by which it knows them.
+    /// id of its own: for a stream that has lost messages, and perhaps not the ids by which it knows them.
     pub fn all(&self, mark: Option<&str>) -> Vec<Wake> {
         let objects = self.objects.iter();
         let wake = |(node, entry): (&Node, &Entry)| {

@@ -9,8 +9,8 @@
 //! Invariants
 //! - A schedule that has gone is set again, and so is one in whose place something else lies. One that is there is left alone, at whatever
 //!   interval: publishers that differ in that do not fight. Only when a publisher starts does it set its own.
-//! - Of several publishers, the one that sets the schedule again publishes, under ids of its own: a purged stream still knows the ids of
-//!   what it held and would take the same news for duplicates.
+//! - Of several publishers, the one that sets the schedule again publishes, under ids of its own: a stream that has lost messages may
+//!   know the ids of them still, and would take the same news for duplicates.
 //! - Streams that nobody would miss are made again here: `EVENTS` is filled by the server alone, which says nothing of one that is gone.
 //!
 //! Caveats: seen at a new connection, or within [`LOOK`] if the connection outlives the loss. A stream that was brought back from

@@ -277,7 +277,7 @@ async fn what_was_purged_is_published_again_and_its_schedules_are_set_again() {
         scheduled(&queue, kind, |interval| interval == "@every 1800s").await;
     }
     ear.forget();
-    // The stream still knows the ids of what it has just held.
+    // What it has just held, the stream may know by their ids still.
     queue.jetstream().get_stream(WORK).await.unwrap().purge().await.unwrap();
     for word in ["a", "b"] {
         let heard = ear.hear(word, |heard| heard.object.name == word && heard.cause == Cause::Listed).await;
