@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use weir_api::Kind;
 use weir_function_runtime::worker::Verdict;
-use weir_harness::{Caller, World, drive, world};
+use weir_harness::{Caller, World, drive, vanishing, world};
 use weir_network::Networks;
 use weir_openstack_sim::{Action, Fault};
 
@@ -259,35 +259,6 @@ async fn a_label_that_is_dropped_or_changed_neither_moves_nor_loses_what_is_in_t
 async fn nothing_is_made_through_an_identity_record_or_region_that_could_vanish() {
     let (world, caller) = with_identity().await;
     world.apply(&world::network(NAME, IDENTITY)).await;
-    let nothing_is_made = async |says: &str| {
-        world.settle();
-        let verdict = caller.call(NAME).await;
-        let (reason, message) = world.condition(Kind::Network, NAME).await.unwrap();
-        assert!(reason == "DependencyNotReady" && message.contains(says), "{reason}: {message}, not {says}");
-        assert!(world.cloud.requests().is_empty(), "the cloud is not even asked: {says}");
-        verdict
-    };
-    world.hold(Kind::Identity, IDENTITY, false).await;
-    assert!(matches!(nothing_is_made("(identity-a) is not ready").await, Verdict::Waiting));
-    world.hold(Kind::Identity, IDENTITY, true).await;
-    world.hold_record(IDENTITY, false).await;
-    assert!(matches!(nothing_is_made("record of Identity identity-a").await, Verdict::After { .. }), "no event tells");
-    world.hold_record(IDENTITY, true).await;
-    world.hold(Kind::Region, World::REGION, false).await;
-    assert!(matches!(nothing_is_made("Region region-a is not ready").await, Verdict::Waiting));
-    world.hold(Kind::Region, World::REGION, true).await;
-    world.hold_secret(false).await;
-    assert!(matches!(nothing_is_made("is not held by its Region yet").await, Verdict::Waiting));
-    world.hold_secret(true).await;
-    assert!(matches!(drive(&world, &caller, NAME).await, Verdict::Settled));
-    // It goes through what is going itself, and with it all that it had.
-    world.delete(Kind::Region, World::REGION).await;
-    assert!(matches!(nothing_is_made("Region region-a is being deleted").await, Verdict::Waiting));
-    world.delete(Kind::Identity, IDENTITY).await;
-    assert!(matches!(nothing_is_made("(identity-a) is being deleted").await, Verdict::Waiting));
-    world.delete(Kind::Network, NAME).await;
-    assert!(matches!(drive(&world, &caller, NAME).await, Verdict::Gone));
     let identities = Caller::new(&world, weir_identity::Identities);
-    assert!(matches!(drive(&world, &identities, IDENTITY).await, Verdict::Gone));
-    assert_eq!(world.made(), [].into());
+    vanishing::hold_to_it(&world, &caller, NAME, &identities, IDENTITY).await;
 }

@@ -5,7 +5,7 @@
 use serde_json::json;
 use weir_api::Kind;
 use weir_function_runtime::worker::Verdict;
-use weir_harness::{Caller, World, drive, world};
+use weir_harness::{Caller, World, drive, vanishing, world};
 use weir_openstack_sim::Fault;
 use weir_security_group::SecurityGroups;
 
@@ -109,37 +109,8 @@ async fn a_group_in_use_waits_and_says_by_what() {
 async fn nothing_is_made_through_an_identity_record_or_region_that_could_vanish() {
     let (world, caller) = with_identity().await;
     world.apply(&world::security_group(NAME, IDENTITY)).await;
-    let nothing_is_made = async |says: &str| {
-        world.settle();
-        let verdict = caller.call(NAME).await;
-        let (reason, message) = world.condition(Kind::SecurityGroup, NAME).await.unwrap();
-        assert!(reason == "DependencyNotReady" && message.contains(says), "{reason}: {message}, not {says}");
-        assert!(world.cloud.requests().is_empty(), "the cloud is not even asked: {says}");
-        verdict
-    };
-    world.hold(Kind::Identity, IDENTITY, false).await;
-    assert!(matches!(nothing_is_made("(identity-a) is not ready").await, Verdict::Waiting));
-    world.hold(Kind::Identity, IDENTITY, true).await;
-    world.hold_record(IDENTITY, false).await;
-    assert!(matches!(nothing_is_made("record of Identity identity-a").await, Verdict::After { .. }), "no event tells");
-    world.hold_record(IDENTITY, true).await;
-    world.hold(Kind::Region, World::REGION, false).await;
-    assert!(matches!(nothing_is_made("Region region-a is not ready").await, Verdict::Waiting));
-    world.hold(Kind::Region, World::REGION, true).await;
-    world.hold_secret(false).await;
-    assert!(matches!(nothing_is_made("is not held by its Region yet").await, Verdict::Waiting));
-    world.hold_secret(true).await;
-    assert!(matches!(drive(&world, &caller, NAME).await, Verdict::Settled));
-    // It goes through what is going itself, and with it all that it had.
-    world.delete(Kind::Region, World::REGION).await;
-    assert!(matches!(nothing_is_made("Region region-a is being deleted").await, Verdict::Waiting));
-    world.delete(Kind::Identity, IDENTITY).await;
-    assert!(matches!(nothing_is_made("(identity-a) is being deleted").await, Verdict::Waiting));
-    world.delete(Kind::SecurityGroup, NAME).await;
-    assert!(matches!(drive(&world, &caller, NAME).await, Verdict::Gone));
     let identities = Caller::new(&world, weir_identity::Identities);
-    assert!(matches!(drive(&world, &identities, IDENTITY).await, Verdict::Gone));
-    assert_eq!(world.made(), [].into());
+    vanishing::hold_to_it(&world, &caller, NAME, &identities, IDENTITY).await;
 }
 
 /// As it is while its identity is being made, and for ever if that is deleted meanwhile.

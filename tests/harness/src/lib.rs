@@ -18,6 +18,7 @@ pub mod process;
 pub mod proxy;
 pub mod rights;
 pub mod stack;
+pub mod vanishing;
 pub mod world;
 
 pub use cluster::Cluster;
