@@ -1,11 +1,15 @@
 //! Where things are kept on this machine: the checkout, its folder for running stacks, and its cache.
 
+use crate::record::Record;
 use anyhow::{Context, bail};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+/// How long the lock of a supervisor that was killed is waited for.
+const LAST_BREATH: Duration = Duration::from_secs(1);
 /// What the name of a file in the making ends in, after its process.
 const SCRATCH: &str = ".tmp";
 /// As many links are followed as Linux would.
@@ -55,8 +59,25 @@ impl Checkout {
     }
 
     /// Takes the lock that a supervisor holds while it lives, or `None` when another one does. The system gives it back
-    /// when its holder ends, however that happens.
+    /// when its holder ends, however that happens; a moment after it seems to have ended, which is waited for.
     pub fn lock(&self) -> anyhow::Result<Option<File>> {
+        let began = Instant::now();
+        loop {
+            let lock = self.try_lock()?;
+            if lock.is_some() || began.elapsed() > LAST_BREATH || !self.is_left_over() {
+                return Ok(lock);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Whether the last supervisor is known, and was killed.
+    fn is_left_over(&self) -> bool {
+        let record = Record::read(&self.record()).ok().flatten();
+        record.and_then(|record| record.supervisor).is_some_and(|supervisor| !supervisor.is_alive())
+    }
+
+    fn try_lock(&self) -> anyhow::Result<Option<File>> {
         create_private_dir(&self.home)?;
         let path = self.home.join("lock");
         let file = File::options().create(true).append(true).open(&path);
@@ -200,5 +221,26 @@ mod tests {
         let mut expected = [&others[..], &["x.json"]].concat();
         expected.sort_unstable();
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn the_lock_of_a_supervisor_that_was_killed_is_waited_for_and_that_of_one_which_lives_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let checkout = Checkout { root: dir.path().to_owned(), home: dir.path().join("home") };
+        let held = checkout.lock().unwrap().unwrap();
+        let mut record = Record::new("a".into(), crate::record::Places::default());
+        record.write(&checkout.record()).unwrap();
+        assert!(checkout.lock().unwrap().is_none(), "this process lives");
+        let mut killed = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        record.supervisor = crate::process::Identity::of(killed.id());
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        record.write(&checkout.record()).unwrap();
+        let closing = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(held);
+        });
+        assert!(checkout.lock().unwrap().is_some(), "its files are closed in the end");
+        closing.join().unwrap();
     }
 }

@@ -41,6 +41,12 @@ impl Identity {
         birth(self.pid).is_some_and(|birth| birth == self.birth)
     }
 
+    /// Whether it does anything any more. One that is killed gives back its memory first and its files after that, and has not
+    /// ended until it has.
+    pub fn is_alive(&self) -> bool {
+        self.runs() && has_memory(self.pid)
+    }
+
     /// Sends a signal to its group, unless it has ended.
     pub fn signal(&self, signal: Signal) {
         if self.runs() {
@@ -94,6 +100,18 @@ fn birth(pid: i32) -> Option<String> {
     let text = String::from_utf8(output.stdout).ok()?;
     let (state, start) = text.trim().split_once(char::is_whitespace)?;
     (!state.starts_with('Z')).then(|| start.trim().to_owned())
+}
+
+/// Whether a process has memory: on Linux one that is being ended has none, and so no arguments.
+#[cfg(target_os = "linux")]
+fn has_memory(pid: i32) -> bool {
+    std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|arguments| !arguments.is_empty())
+}
+
+/// Elsewhere that cannot be told.
+#[cfg(not(target_os = "linux"))]
+fn has_memory(_: i32) -> bool {
+    true
 }
 
 #[cfg(test)]
