@@ -183,22 +183,22 @@ async fn every_call_of_a_life_with_faults_is_decided_again_to_the_byte_and_no_re
     }
 }
 
+/// All calls that are kept in files.
+fn kept() -> Vec<Recording> {
+    let files = std::fs::read_dir(FOLDER).unwrap().map(|file| file.unwrap().path());
+    let recordings = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    recordings.flat_map(|path| open(std::fs::File::open(path).unwrap()).unwrap()).collect()
+}
+
 /// Proves
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_that_were_kept_open_and_are_decided_as_they_were() {
     listen();
-    let mut count = 0;
-    for file in std::fs::read_dir(FOLDER).unwrap() {
-        let path = file.unwrap().path();
-        if path.extension().is_none_or(|extension| extension != "json") {
-            continue;
-        }
-        for recording in open(std::fs::File::open(&path).unwrap()).unwrap() {
-            must_replay(&recording).await;
-            count += 1;
-        }
+    let kept = kept();
+    for recording in &kept {
+        must_replay(recording).await;
     }
-    assert!(count > 0, "there is no recording in {FOLDER}");
+    assert!(!kept.is_empty(), "there is no recording in {FOLDER}");
     // Of the first release that recorded anything. They are never made anew, and hold nothing that came later.
     for first in ["identity.json", "security-group.json"] {
         let text = std::fs::read_to_string(Path::new(FOLDER).join(first)).unwrap();

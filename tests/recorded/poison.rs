@@ -5,23 +5,16 @@ use std::collections::BTreeSet;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use weir_function_runtime::record::past::open;
 use weir_function_runtime::record::redact::{Key, Secrets};
 use weir_messages::Recording;
 use weir_messages::recording::{Answer, Body, Entry, Exchange, PLACEHOLDER};
 
-use crate::{FOLDER, must_replay};
+use crate::{kept, must_replay};
 
 /// Longer than any name.
 const LONGEST: usize = 100;
 /// So many passwords are said to one server.
 const TOGETHER: usize = 40;
-
-fn kept() -> Vec<Recording> {
-    let files = std::fs::read_dir(FOLDER).unwrap().map(|file| file.unwrap().path());
-    let recordings = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
-    recordings.flat_map(|path| open(std::fs::File::open(path).unwrap()).unwrap()).collect()
-}
 
 fn exchanges(recording: &mut Recording) -> Vec<&mut Exchange> {
     let own = recording.entries.iter_mut().filter_map(|entry| match entry {

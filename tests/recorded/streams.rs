@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use weir_api::{Kind, ObjectRef};
-use weir_function_runtime::queue;
+use weir_function_runtime::queue::{self, Queue};
 use weir_function_runtime::record::past::Past;
 use weir_function_runtime::record::{Mode, Recorder};
 use weir_function_runtime::settings::Settings;
@@ -15,6 +15,15 @@ use weir_messages::{Cause, Lane, Work, recording};
 
 use crate::must_replay;
 use crate::studio::{IDENTITY, Studio};
+
+/// A queue to which everything is recorded.
+async fn of(nats: &NatsServer) -> (Settings, Queue) {
+    let settings = Settings::from_arguments(["--nats", &nats.url(), "--record", "all"]).unwrap();
+    let queue = queue::connect(&settings).await.unwrap();
+    queue.connected().await;
+    queue.ensure().await.unwrap();
+    (settings, queue)
+}
 
 /// Proves
 #[tokio::test(flavor = "multi_thread")]
@@ -84,10 +93,7 @@ async fn recordings_and_events_reach_their_streams_which_stay_within_their_bound
 #[tokio::test(flavor = "multi_thread")]
 async fn what_could_not_be_kept_is_counted_and_told_of_by_what_follows() {
     let mut nats = NatsServer::start().unwrap();
-    let settings = Settings::from_arguments(["--nats", &nats.url(), "--record", "all"]).unwrap();
-    let queue = queue::connect(&settings).await.unwrap();
-    queue.connected().await;
-    queue.ensure().await.unwrap();
+    let (settings, queue) = of(&nats).await;
     let studio = Studio::open().await;
     let object = ObjectRef::new(Kind::Region, World::NAMESPACE, World::REGION);
     let region = studio.function(Kind::Region, Recorder::of(&settings, &queue));
@@ -128,10 +134,7 @@ async fn what_could_not_be_kept_is_counted_and_told_of_by_what_follows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn recordings_whose_stream_is_deleted_by_hand_get_it_again() {
     let nats = NatsServer::start().unwrap();
-    let settings = Settings::from_arguments(["--nats", &nats.url(), "--record", "all"]).unwrap();
-    let queue = queue::connect(&settings).await.unwrap();
-    queue.connected().await;
-    queue.ensure().await.unwrap();
+    let (settings, queue) = of(&nats).await;
     let studio = Studio::open().await;
     let object = ObjectRef::new(Kind::Region, World::NAMESPACE, World::REGION);
     let region = studio.function(Kind::Region, Recorder::of(&settings, &queue));
@@ -172,10 +175,7 @@ async fn recording_costs_a_call_little() {
     });
     let cost = (on.as_secs_f64() / off.as_secs_f64() - 1.0) * 100.0;
     let nats = NatsServer::start().unwrap();
-    let settings = Settings::from_arguments(["--nats", &nats.url(), "--record", "all"]).unwrap();
-    let queue = queue::connect(&settings).await.unwrap();
-    queue.connected().await;
-    queue.ensure().await.unwrap();
+    let (settings, queue) = of(&nats).await;
     let recorder = Recorder::of(&settings, &queue);
     let mut rates = [0.0, 0.0];
     for _ in 0..3 {

@@ -35,7 +35,7 @@ impl Seen {
         let readiness = Watched::readiness(object);
         let version = meta.resource_version.clone()?;
         // Nobody makes anything with what is not held yet.
-        let held = meta.finalizers.iter().flatten().any(|finalizer| finalizer == weir_api::labels::FINALIZER);
+        let held = weir_api::labels::is_held(object);
         let state = match class(readiness) {
             0 => (0, false),
             class => (class, held),

@@ -82,7 +82,7 @@ impl Watched {
             plural: plural.to_owned(),
         };
         match (self, self.function()) {
-            (_, Some(kind)) => of(kind.group(), "v1alpha1", kind.kubernetes(), kind.plural()),
+            (_, Some(kind)) => kind.resource(),
             (Self::SshCertificateAuthority, _) => {
                 of("region.unikorn-cloud.org", "v1alpha1", "SSHCertificateAuthority", "sshcertificateauthorities")
             }

@@ -122,11 +122,16 @@ async fn reach(client: &Client, object: &DynamicObject) -> anyhow::Result<(Strin
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     };
-    let api = match object.namespace() {
-        Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
+    let api = api(client, &resource, object.namespace().as_deref());
     Ok((what, resource, api))
+}
+
+/// Objects of a kind in a namespace, or in all.
+pub fn api(client: &Client, resource: &ApiResource, namespace: Option<&str>) -> Api<DynamicObject> {
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+        None => Api::all_with(client.clone(), resource),
+    }
 }
 
 /// An error of the Kubernetes client, in the server's words when it said any.
@@ -192,7 +197,7 @@ pub fn display_name(object: &DynamicObject) -> String {
 /// there are more.
 pub async fn objects(client: &Client) -> anyhow::Result<(Vec<(Kind, DynamicObject)>, bool)> {
     let lists = Kind::ALL.map(|kind| async move {
-        let resource = resource(kind);
+        let resource = kind.resource();
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
         match api.list(&ListParams::default().limit(MOST)).await {
             Ok(list) => Ok((kind, list)),
@@ -214,10 +219,7 @@ pub async fn fitting(
     namespace: Option<&str>,
     fits: impl Fn(&DynamicObject) -> bool,
 ) -> anyhow::Result<Vec<DynamicObject>> {
-    let api: Api<DynamicObject> = match namespace {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource(kind)),
-        None => Api::all_with(client.clone(), &resource(kind)),
-    };
+    let api = api(client, &kind.resource(), namespace);
     let mut params = ListParams::default().limit(PAGE);
     let (mut found, mut seen) = (vec![], 0);
     loop {
@@ -229,11 +231,6 @@ pub async fn fitting(
             _ => return Ok(found),
         }
     }
-}
-
-fn resource(kind: Kind) -> ApiResource {
-    let gvk = GroupVersionKind::gvk(kind.group(), "v1alpha1", kind.kubernetes());
-    ApiResource::from_gvk_with_plural(&gvk, kind.plural())
 }
 
 fn empty(resource: &ApiResource) -> kube::api::ObjectList<DynamicObject> {

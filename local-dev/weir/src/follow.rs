@@ -3,7 +3,7 @@
 use crate::cluster::{self, Applied, Standing};
 use crate::screen::{Screen, Tone, align, span};
 use futures::stream::{StreamExt, select_all};
-use kube::api::{Api, DynamicObject};
+use kube::api::DynamicObject;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
 use std::time::{Duration, Instant};
@@ -56,10 +56,7 @@ impl Follow {
     /// Shows the objects until all of them are available. Never returns if that does not happen.
     pub async fn run(&mut self, screen: &std::cell::RefCell<Screen>) {
         let watches = self.groups.iter().enumerate().map(|(index, (resource, namespace))| {
-            let api: Api<DynamicObject> = match namespace {
-                Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
-                None => Api::all_with(self.client.clone(), resource),
-            };
+            let api = cluster::api(&self.client, resource, namespace.as_deref());
             watcher(api, watcher::Config::default()).default_backoff().map(move |event| (index, event)).boxed()
         });
         let mut events = select_all(watches);

@@ -94,7 +94,7 @@ pub fn run(checkout: &Checkout, args: &Args) -> anyhow::Result<Exit> {
     let several = files.len() > 1;
     let show = |part: &str, line: &str| {
         // A log may repeat what others have sent; it must not move the cursor.
-        let line: String = line.chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect();
+        let line = screen::harmless(line, Some('\t'));
         if several { say!("{part:<width$} | {line}") } else { say!("{line}") }
     };
     let mut followed = vec![];

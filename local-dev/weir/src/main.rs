@@ -147,7 +147,7 @@ fn told(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
-    text.chars().take(LONGEST).map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect()
+    screen::harmless(&text.chars().take(LONGEST).collect::<String>(), Some('\n'))
 }
 
 /// Says what is wrong with a command line, and for a command that does not exist also which do.

@@ -19,8 +19,7 @@ use crate::{Exit, cluster, complain, nats};
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use kube::ResourceExt;
-use kube::api::{ApiResource, DynamicObject};
-use kube::core::GroupVersionKind;
+use kube::api::DynamicObject;
 use std::ffi::OsString;
 use std::time::Duration;
 use weir_api::kind::UnknownKind;
@@ -221,8 +220,7 @@ impl Meant<'_> {
     async fn names(&self, kind: Kind, told: &Told) -> Option<Vec<String>> {
         let record = Record::read(&self.checkout.record()).ok()?.filter(Record::is_watched)?;
         let client = cluster::connect(&record.places.kubeconfig).await.ok()?;
-        let gvk = GroupVersionKind::gvk(kind.group(), "v1alpha1", kind.kubernetes());
-        let named = DynamicObject::new(&told.name, &ApiResource::from_gvk_with_plural(&gvk, kind.plural()));
+        let named = DynamicObject::new(&told.name, &kind.resource());
         // Asked for by itself: of very many objects, not all are looked through.
         if !cluster::existing(&client, &[named.within(&told.namespace)], 1).await.ok()?.is_empty() {
             return Some(vec![told.name.clone()]);
@@ -263,7 +261,7 @@ pub async fn open(checkout: &Checkout, told: Option<&str>) -> anyhow::Result<Opt
 fn settings(checkout: &Checkout, told: Option<&str>) -> anyhow::Result<Option<Settings>> {
     let mut arguments: Vec<OsString> = vec![];
     let running = || anyhow::Ok(Record::read(&checkout.record())?.filter(Record::is_watched));
-    let elsewhere = std::env::var_os("WEIR_NATS_URL").is_some_and(|url| !url.is_empty());
+    let elsewhere = !find::is_ours(None);
     match told {
         Some(url) => arguments.extend(["--nats".into(), url.into()]),
         None if elsewhere => {}

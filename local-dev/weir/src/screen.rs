@@ -3,14 +3,15 @@
 //! On a terminal the table stays at the bottom and lines scroll above it. Elsewhere there is no table, only lines. What
 //! comes from outside is cleaned first: a status message must not move the cursor.
 //!
-//! Invariant: whatever goes to standard output goes through [`put`], so that all commands end alike when it takes no more. A reader
+//! Invariant: whatever goes to standard output goes through [`put`], but for a file that `weir export` writes there and clap's help, so
+//! that all commands end alike when it takes no more. A reader
 //! that has gone away is no failure and is not spoken of; anything else, a full disk, is one. A command that does nothing but show
 //! ends at once then ([`lost`]); one that does something does all of it first ([`settled`]).
 
 use crate::Exit;
 use anyhow::anyhow;
 use std::fmt;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::OnceLock;
 use tokio::sync::Notify;
 
@@ -154,11 +155,30 @@ fn rows(table: &[String]) -> String {
 /// Text from outside in one harmless line of bounded length.
 pub fn clean(text: &str) -> String {
     const LONG: usize = 300;
-    let mut clean: String = text.chars().take(LONG).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if text.chars().nth(LONG).is_some() {
+    let end = text.char_indices().nth(LONG).map(|(end, _)| end);
+    let mut clean = harmless(&text[..end.unwrap_or(text.len())], None);
+    if end.is_some() {
         clean.push('…');
     }
     clean
+}
+
+/// Text from outside, of which nothing moves the cursor but a character that is `kept`.
+pub fn harmless(text: &str, kept: Option<char>) -> String {
+    text.chars().map(|c| if c.is_control() && Some(c) != kept { ' ' } else { c }).collect()
+}
+
+/// Asks on the terminal, and takes for a no whatever is not a yes.
+pub fn asked(question: &str) -> anyhow::Result<bool> {
+    answered(question, &mut io::stdin().lock(), &mut io::stderr())
+}
+
+fn answered(question: &str, input: &mut impl BufRead, out: &mut impl Write) -> anyhow::Result<bool> {
+    write!(out, "{question} [y/N] ")?;
+    out.flush()?;
+    let mut answer = String::new();
+    input.read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 /// A table of text with its columns aligned and two spaces between them. The last column is not padded.
@@ -195,8 +215,22 @@ pub fn quoted(path: &std::path::Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use std::time::Duration;
+
+    /// Proves: R-4
+    #[test]
+    fn only_a_yes_is_a_yes() {
+        let said = |answer: &str| {
+            let mut out = vec![];
+            let yes = answered("Publish 3 events again?", &mut answer.as_bytes(), &mut out).unwrap();
+            assert_eq!(out, b"Publish 3 events again? [y/N] ");
+            yes
+        };
+        assert!(said("y\n") && said("YES\n") && said(" yes \n"));
+        assert!(!said("") && !said("\n") && !said("n\n") && !said("yesterday\n"));
+    }
 
     #[test]
     fn text_from_outside_cannot_move_the_cursor_or_flood_the_screen() {

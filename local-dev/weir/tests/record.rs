@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -255,9 +255,7 @@ fn talk<T>(home: &Home, about: impl AsyncFnOnce(Api<DynamicObject>) -> T) -> T {
         let choice = kube::config::KubeConfigOptions::default();
         let config = kube::Config::from_custom_kubeconfig(kubeconfig, &choice);
         let client = kube::Client::try_from(config.await.unwrap()).unwrap();
-        let gvk = GroupVersionKind::gvk(Kind::Server.group(), "v1alpha1", Kind::Server.kubernetes());
-        let resource = ApiResource::from_gvk_with_plural(&gvk, Kind::Server.plural());
-        about(Api::namespaced_with(client, "default", &resource)).await
+        about(Api::namespaced_with(client, "default", &Kind::Server.resource())).await
     };
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(talk)
 }

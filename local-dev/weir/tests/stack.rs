@@ -420,7 +420,7 @@ fn kubernetes_and_nats_from_elsewhere_take_the_place_of_ours() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_may_be_killed_at_once_and_the_sample_can_still_be_deleted() {
-    use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind};
+    use kube::api::{Api, DeleteParams, DynamicObject};
     use weir_api::Kind;
 
     let home = Home::new();
@@ -438,9 +438,7 @@ async fn everything_may_be_killed_at_once_and_the_sample_can_still_be_deleted() 
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &choice);
     let client = kube::Client::try_from(config.await.unwrap()).unwrap();
     for kind in [Kind::Region, Kind::Identity, Kind::Network, Kind::SecurityGroup, Kind::Server] {
-        let gvk = GroupVersionKind::gvk(kind.group(), "v1alpha1", kind.kubernetes());
-        let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural());
-        let api: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &resource);
+        let api: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &kind.resource());
         api.delete_collection(&DeleteParams::default(), &kube::api::ListParams::default()).await.unwrap();
     }
     eventually("no object is left", || home.status()["objects"].as_array().is_some_and(Vec::is_empty));

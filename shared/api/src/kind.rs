@@ -3,6 +3,7 @@
 //! Invariant: a [`Kind`]'s token is what stands in subjects, metrics, lease keys and on the command line; it never
 //! changes once released, because messages of an older version carry it.
 
+use kube::core::{ApiResource, GroupVersionKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -102,6 +103,12 @@ impl Kind {
             Self::Instance => "compute.unikorn-cloud.org",
             _ => "region.unikorn-cloud.org",
         }
+    }
+
+    /// Where it is in the API, for clients that learn the kind only when they run.
+    pub fn resource(self) -> ApiResource {
+        let of = GroupVersionKind::gvk(self.group(), "v1alpha1", self.kubernetes());
+        ApiResource::from_gvk_with_plural(&of, self.plural())
     }
 
     /// The finalizer by which an object of this kind, named `name`, holds another one (SRV-9, NET-11):

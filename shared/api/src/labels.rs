@@ -32,6 +32,11 @@ pub const FINALIZER: &str = "unikorn";
 /// Finalizers that Kubernetes itself puts on objects; they are nobody's reference.
 pub const KUBERNETES_FINALIZERS: [&str; 2] = ["foregroundDeletion", "orphan"];
 
+/// Whether an object carries the finalizer of its own function, and so cannot vanish unnoticed.
+pub fn is_held(object: &impl ResourceExt) -> bool {
+    object.finalizers().iter().any(|finalizer| finalizer == FINALIZER)
+}
+
 /// Finalizers other than our own and Kubernetes': somebody still refers to the object (NET-11).
 pub fn foreign_references(meta: &ObjectMeta) -> Vec<&str> {
     meta.finalizers

@@ -7,7 +7,7 @@ use crate::record::tape::{NO_ANSWER, TIME_UP, Tape};
 use crate::worker::Call;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -233,15 +233,7 @@ impl Scope {
 
     /// Objects of a kind that is not known before it runs, in the namespace of the object at hand.
     pub(crate) fn api_of(&self, kind: Kind) -> Api<DynamicObject> {
-        let version = "v1alpha1".to_owned();
-        let resource = ApiResource {
-            group: kind.group().to_owned(),
-            api_version: format!("{}/{version}", kind.group()),
-            version,
-            kind: kind.kubernetes().to_owned(),
-            plural: kind.plural().to_owned(),
-        };
-        Api::namespaced_with(self.kubernetes.clone(), &self.namespace, &resource)
+        Api::namespaced_with(self.kubernetes.clone(), &self.namespace, &kind.resource())
     }
 
     /// Reads one object afresh; `None` if there is none.
@@ -307,7 +299,7 @@ impl Scope {
         let record = self.get::<crd::OpenstackIdentity>(name).await?;
         // Without the record, what is made could not be found again. One of the predecessor's is held as soon as the identity's
         // function has been there, which no event tells.
-        if record.as_ref().is_some_and(|record| !weir_provider::is_held(record)) {
+        if record.as_ref().is_some_and(|record| !weir_api::labels::is_held(record)) {
             return Err(Problem::yielding(format!("the record of Identity {name} is not held yet; looking again"))
                 .with_reason(Reason::DependencyNotReady));
         }

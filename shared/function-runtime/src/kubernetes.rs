@@ -85,7 +85,7 @@ pub async fn take_hold<K>(api: &Api<K>, object: &K, finalizer: bool) -> Result<O
 where
     K: Resource + Clone + Debug + DeserializeOwned,
 {
-    let held = !finalizer || object.finalizers().iter().any(|f| f == labels::FINALIZER);
+    let held = !finalizer || labels::is_held(object);
     let unkept = labels::unkept(object);
     if held && unkept.is_empty() {
         return Ok(None);

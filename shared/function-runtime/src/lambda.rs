@@ -32,22 +32,18 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use uuid::Uuid;
-use weir_api::crd::Reconciled;
 use weir_api::{Kind, ObjectRef};
 use weir_messages::{DecodeError, Envelope};
-use weir_provider::Provider;
 
 use self::event::Invocation;
 use self::time::Limits;
 use crate::lease::{self, Acquired, Lease};
 use crate::queue::{Error, Queue};
-use crate::reconcile::Reconciler;
-use crate::record::Recorder;
 use crate::settings::{self, Settings};
 use crate::telemetry::{self, metrics};
 use crate::worker::caller::{Caller, Fate, combine};
 use crate::worker::{Call, Handler};
-use crate::{Function, queue, run};
+use crate::{queue, run};
 
 /// Set by Lambda, and by nobody else: where the runtime API is, as `host:port`.
 pub const RUNTIME_API: &str = "AWS_LAMBDA_RUNTIME_API";
@@ -69,21 +65,11 @@ pub fn is_here() -> bool {
     std::env::var_os(RUNTIME_API).is_some_and(|address| !address.is_empty())
 }
 
-/// Runs `function` for whatever Lambda invokes it with, until `stop` or until Lambda ends the process.
-///
-/// Fails if the process cannot start, which is also told to Lambda, or if Lambda's own API cannot be used.
-pub async fn run<F: Function>(function: F, stop: CancellationToken) -> anyhow::Result<()> {
-    let handler = |client, queue: &Queue, settings: &Settings| {
-        let reconciler = Reconciler::new(function, client, Arc::new(Provider::default()));
-        Arc::new(reconciler.recorded(Recorder::of(settings, queue))) as Arc<dyn Handler>
-    };
-    serve(F::Object::KIND, handler, stop).await
-}
-
-/// The same for a handler of work of `kind`, made from what it reaches Kubernetes and the queue by.
+/// Calls a handler of work of `kind` for whatever Lambda invokes it with, until `stop` or until Lambda ends the process. The handler
+/// is made from what it reaches Kubernetes and the queue by.
 ///
 /// # Errors
-/// As [`run`].
+/// The process cannot start, which is also told to Lambda, or Lambda's own API cannot be used.
 pub async fn serve(
     kind: Kind,
     handler: impl FnOnce(kube::Client, &Queue, &Settings) -> Arc<dyn Handler>,

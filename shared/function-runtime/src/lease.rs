@@ -35,7 +35,7 @@ use uuid::Uuid;
 use weir_api::ObjectRef;
 use weir_messages::{lease::Record, subject};
 
-use crate::queue::{Error, LEASES_STREAM, Queue};
+use crate::queue::{Error, LEASE_KEYS, LEASES_STREAM, Queue};
 use crate::telemetry::metrics;
 
 /// The lease is lost, or nobody can say any more that it is held.
@@ -109,7 +109,7 @@ fn margin(ttl: Duration) -> Duration {
 
 /// Asks for the lease on `object`, once, without waiting for its holder. A bucket that is gone is made again.
 pub async fn acquire(queue: &Queue, object: &ObjectRef) -> Result<Acquired, Error> {
-    let key = format!("$KV.LEASES.{}", subject::lease_key(object)?);
+    let key = format!("{LEASE_KEYS}{}", subject::lease_key(object)?);
     let record = Record { holder: queue.name().to_owned(), id: Uuid::new_v4(), since: Timestamp::now().to_string() };
     let value = serde_json::to_vec(&record).map_err(|error| Error::Encode(error.into()))?;
     let mut mended = false;
@@ -217,7 +217,7 @@ impl Lease {
         }
         let Ok(key) = subject::lease_key(&self.shared.object) else { return };
         // Everything on the key up to and including our revision, which is our entry or nothing.
-        let request = json!({ "filter": format!("$KV.LEASES.{key}"), "seq": self.revision() + 1 });
+        let request = json!({ "filter": format!("{LEASE_KEYS}{key}"), "seq": self.revision() + 1 });
         let answer = renewal.queue.jetstream().request(format!("STREAM.PURGE.{LEASES_STREAM}"), &request);
         let failure = match tokio::time::timeout(Duration::from_secs(2), answer).await {
             Ok(Ok::<Value, _>(answer)) => answer.get("error").map(ToString::to_string),

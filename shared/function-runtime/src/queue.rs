@@ -48,6 +48,8 @@ pub const REQUESTS: &str = "REQUESTS";
 pub const LEASES: &str = "LEASES";
 /// The stream behind the bucket of leases.
 pub(crate) const LEASES_STREAM: &str = "KV_LEASES";
+/// What the subjects in it begin with.
+pub(crate) const LEASE_KEYS: &str = "$KV.LEASES.";
 
 /// How long one request to the queue may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);

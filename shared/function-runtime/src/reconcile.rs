@@ -88,7 +88,7 @@ impl<F: Function> Reconciler<F> {
             return Ok((Verdict::Gone, None));
         };
         let deleting = object.meta().deletion_timestamp.is_some();
-        let held = object.finalizers().iter().any(|f| f == labels::FINALIZER);
+        let held = labels::is_held(&object);
         if deleting && !held {
             return Ok((Verdict::Gone, None));
         }

@@ -3,13 +3,17 @@
 //! Memory comes from libc's allocator. Measured with 32 calls at once: mimalloc takes 7 % less processor time, and twice the memory
 //! that is in use where libc takes a third more; whoever runs a process for each kind pays for memory all the time.
 
+use crate::queue::Queue;
 use crate::reconcile::Reconciler;
 use crate::record::Recorder;
-use crate::{Function, lambda, queue, settings, telemetry, worker};
+use crate::settings::Settings;
+use crate::worker::Handler;
+use crate::{Function, lambda, queue, telemetry, worker};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+use weir_api::crd::Reconciled;
 use weir_provider::Provider;
 
 /// Runs `function` as this process until SIGTERM or SIGINT. This is all of a function's `main`.
@@ -19,17 +23,19 @@ use weir_provider::Provider;
 /// The exit code is 0 after a stop that was asked for, and 1 when the process could not start; what is wrong is then
 /// on standard error.
 pub fn main<F: Function>(function: F) -> ExitCode {
+    let handler = |client, queue: &Queue, settings: &Settings| {
+        let reconciler = Reconciler::new(function, client, Arc::new(Provider::default()));
+        Arc::new(reconciler.recorded(Recorder::of(settings, queue))) as Arc<dyn Handler>
+    };
     start(|stop| async move {
         if lambda::is_here() {
-            return lambda::run(function, stop).await;
+            return lambda::serve(F::Object::KIND, handler, stop).await;
         }
-        let settings = settings::Settings::of_process()?;
+        let settings = Settings::of_process()?;
         telemetry::init(&settings)?;
         let client = kubernetes_client().await?;
         let queue = queue::connect(&settings).await?;
-        let reconciler = Reconciler::new(function, client, Arc::new(Provider::default()));
-        let handler = Arc::new(reconciler.recorded(Recorder::of(&settings, &queue)));
-        worker::run(handler, queue, &settings, stop).await
+        worker::run(handler(client, &queue, &settings), queue, &settings, stop).await
     })
 }
 

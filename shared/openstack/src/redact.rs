@@ -7,6 +7,7 @@ mod tokens;
 mod values;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use base64::Engine as _;
 use http::HeaderName;
@@ -14,7 +15,8 @@ use serde_json::Value;
 
 use crate::Secret;
 
-pub use names::{Field, field, is_name, is_plain_inside, is_value};
+use names::is_plain_inside;
+pub use names::{Field, field, is_its_own, is_name, is_value};
 pub use said::{lines, said};
 pub use values::{userinfo, values};
 
@@ -63,7 +65,7 @@ fn hold(value: &Value, holder: Option<&str>, found: &mut Vec<Secret>) {
 
 /// What a text says that is a secret: all of it, its lines, and what it gives names of secrets or to programs.
 fn hold_text(plain: &str, found: &mut Vec<Secret>) {
-    let lines = plain.lines().map(str::trim).filter(|line| line.len() >= SHORTEST_LINE);
+    let lines = plain.lines().map(str::trim).filter(|line| line.len() >= said::SHORTEST_LINE);
     found.extend(std::iter::once(plain).chain(lines.take(MOST_LINES)).map(Secret::new));
     let mut words = BTreeSet::new();
     let mut add = |value: &str| {
@@ -87,9 +89,7 @@ pub fn named(map: &serde_json::Map<String, Value>) -> Option<&str> {
     names.into_iter().find(|name| field(name) != Field::Plain)
 }
 
-/// A shorter line of what is secret is not looked for by itself.
-const SHORTEST_LINE: usize = 8;
-/// Nor more lines of one text.
+/// More lines of one text are not looked for by themselves.
 const MOST_LINES: usize = 1000;
 /// Nor more secrets of one text by themselves.
 const MOST_WORDS: usize = 4096;
@@ -115,16 +115,23 @@ pub(crate) fn text(text: &str, secrets: &[&Secret]) -> String {
     }
     out = without_placeholders(out);
     for find in [userinfo, values] {
-        let (mut left, mut from) = (String::with_capacity(out.len()), 0);
-        for place in find(&out) {
-            left.push_str(&out[from..place.start]);
-            left.push_str(MARK);
-            from = place.end;
+        if let Some(changed) = replaced(&out, find(&out).into_iter().map(|place| (place, MARK))) {
+            out = changed;
         }
-        left.push_str(&out[from..]);
-        out = left;
     }
     out
+}
+
+/// A text with other words in some places, which are in order; `None` if there are none.
+pub fn replaced(text: &str, places: impl Iterator<Item = (Range<usize>, impl AsRef<str>)>) -> Option<String> {
+    let mut out = String::new();
+    let mut from = 0;
+    for (place, by) in places {
+        out.push_str(&text[from..place.start]);
+        out.push_str(by.as_ref());
+        from = place.end;
+    }
+    (from > 0).then(|| out + &text[from..])
 }
 
 fn without_placeholders(text: String) -> String {

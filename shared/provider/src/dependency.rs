@@ -77,11 +77,6 @@ impl Purpose {
     }
 }
 
-/// Whether an object carries the finalizer of its own function, and so cannot vanish unnoticed.
-pub fn is_held(object: &impl ResourceExt) -> bool {
-    object.finalizers().iter().any(|finalizer| finalizer == labels::FINALIZER)
-}
-
 /// Whether an object that another one is made with is ready (SRV-4). `kind` is the Kubernetes kind, `id` the object's name.
 ///
 /// # Errors
@@ -109,7 +104,7 @@ fn must_stay(object: &impl ResourceExt, called: &str) -> Result<(), Problem> {
     if object.meta().deletion_timestamp.is_some() {
         return Err(not_ready(format!("{called} is being deleted")));
     }
-    if !is_held(object) {
+    if !labels::is_held(object) {
         return Err(not_ready(format!("{called} is not ready")));
     }
     Ok(())

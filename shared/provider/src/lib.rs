@@ -22,7 +22,7 @@ mod record;
 mod region;
 pub mod server;
 
-pub use dependency::{Purpose, dependency, is_held};
+pub use dependency::{Purpose, dependency};
 pub use error::{During, problem};
 pub use ports::described;
 pub use record::Record;

@@ -95,7 +95,7 @@ impl Cluster {
 
     /// All objects of a kind in the test's namespace.
     pub async fn list(&self, kind: Kind) -> Vec<DynamicObject> {
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), World::NAMESPACE, &resource(kind));
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), World::NAMESPACE, &kind.resource());
         patiently(async || api.list(&ListParams::default()).await).await.expect("a list").items
     }
 
@@ -131,7 +131,7 @@ impl Cluster {
     pub async fn standing(&self) -> Vec<String> {
         let mut lines = vec![];
         for kind in KINDS {
-            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), World::NAMESPACE, &resource(kind));
+            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), World::NAMESPACE, &kind.resource());
             let listed = tokio::time::timeout(Duration::from_secs(5), api.list(&ListParams::default())).await;
             let Ok(Ok(listed)) = listed else {
                 lines.push(format!("{kind}: the API does not answer"));
@@ -203,16 +203,6 @@ impl Condition {
 /// A Namespace.
 pub fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-}
-
-fn resource(kind: Kind) -> ApiResource {
-    ApiResource {
-        group: kind.group().into(),
-        version: "v1alpha1".into(),
-        api_version: format!("{}/v1alpha1", kind.group()),
-        kind: kind.kubernetes().into(),
-        plural: kind.plural().into(),
-    }
 }
 
 /// Asks again while the API is away or fails, as `kubectl`'s user would.

@@ -242,7 +242,7 @@ pub async fn condition(client: &Client, kind: Kind, name: &str) -> Option<(Strin
 }
 
 fn api(client: &Client, kind: Kind) -> Api<DynamicObject> {
-    Api::namespaced_with(client.clone(), World::NAMESPACE, &resource(kind))
+    Api::namespaced_with(client.clone(), World::NAMESPACE, &kind.resource())
 }
 
 /// Objects like `object`, where that says they are.
@@ -270,16 +270,6 @@ pub fn client(kubernetes: &KubeSim, user_agent: &str) -> Client {
     World::NAMESPACE.clone_into(&mut config.default_namespace);
     config.headers.push((http::header::USER_AGENT, user_agent.parse().expect("a user agent")));
     Client::try_from(config).expect("a client")
-}
-
-fn resource(kind: Kind) -> ApiResource {
-    ApiResource {
-        group: kind.group().into(),
-        version: "v1alpha1".into(),
-        api_version: format!("{}/v1alpha1", kind.group()),
-        kind: kind.kubernetes().into(),
-        plural: kind.plural().into(),
-    }
 }
 
 /// An object, labelled as the predecessor labels them, and with `links` to those above it.

@@ -5,13 +5,13 @@
 //! - No letter is answered for an object that is known not to exist: it would be gone, and nothing would come of it.
 
 use super::Meant;
-use crate::screen::clean;
+use crate::screen::{self, clean};
 use crate::trace::find::{self, Told};
 use crate::{Exit, complain, say};
 use anyhow::bail;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use weir_function_runtime::queue::inspect::{Letter, Selector};
 use weir_function_runtime::queue::{Queue, Redriven};
 
@@ -154,7 +154,7 @@ pub async fn drop(queue: &Queue, meant: &Meant<'_>, args: &Drop, json: bool) -> 
             (queue.drop_letter(number).await?, NO_SUCH)
         };
         let (outcome, words) = if dropped { ("dropped", "removed") } else { ("gone", none) };
-        report.add(outcome == "dropped", number, words, json!({ "number": number, "outcome": outcome }));
+        report.add(dropped, number, words, json!({ "number": number, "outcome": outcome }));
     }
     Ok(report.end())
 }
@@ -208,12 +208,7 @@ fn asked(count: usize, question: &str) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         bail!("{question} There is nobody to ask here: say --yes");
     }
-    let mut out = std::io::stderr();
-    write!(out, "{question} [y/N] ")?;
-    out.flush()?;
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+    screen::asked(&question)
 }
 
 const NO_SUCH: &str = "there is no such dead letter, or no longer";

@@ -1,7 +1,7 @@
 //! The views of the queue: each as a table for people, and as JSON for programs.
 
 use crate::say;
-use crate::screen::{Screen, Tone, align, clean, span};
+use crate::screen::{Screen, Tone, align, clean, harmless, span};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::time::Duration;
@@ -184,8 +184,7 @@ pub fn raw(message: &Raw, json: bool) {
     }
     say!("");
     // Whole, so that it can be read as JSON; but nothing in it moves the cursor.
-    let text: String = message.text.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
-    say!("{text}");
+    say!("{}", harmless(&message.text, Some('\n')));
 }
 
 /// `weir queue timers`.

@@ -1,13 +1,13 @@
 //! Past events, published again.
 
 use crate::checkout::Checkout;
-use crate::screen::{align, clean, span};
+use crate::screen::{self, align, clean, span};
 use crate::trace::{find, moment};
 use crate::{Exit, complain, say};
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::Duration;
 use weir_api::{Kind, ObjectRef};
 use weir_function_runtime::queue::Queue;
@@ -53,26 +53,27 @@ pub async fn run(checkout: &Checkout, queue: &Queue, wanted: &Args, ours: bool) 
         Some(name) => Some((name, called(checkout, queue, wanted, name, ours).await?)),
         None => None,
     };
-    let mut past = Past::events(queue, None).await?;
-    let (mut events, mut others) = (Vec::new(), Others::default());
-    while let Some(event) = past.event().await? {
-        // Those are no events of their own.
-        if event.work.cause == Cause::Replayed {
-            continue;
-        }
+    let of_kind = |object: &ObjectRef| {
+        wanted.kind.is_none_or(|kind| kind == object.kind)
+            && wanted.namespace.as_ref().is_none_or(|namespace| *namespace == object.namespace)
+    };
+    let mut past = Past::events(queue, wanted.since).await?;
+    let mut events = Vec::new();
+    while let Some(event) = next(&mut past).await? {
         let object = &event.work.object;
         let fits = event.time <= until
             && wanted.since.is_none_or(|since| event.time >= since)
-            && wanted.kind.is_none_or(|kind| kind == object.kind)
-            && wanted.namespace.as_ref().is_none_or(|namespace| *namespace == object.namespace)
+            && of_kind(object)
             && named.as_ref().is_none_or(|(name, called)| **name == object.name || called.contains(object));
         if fits {
             events.push(event);
-        } else {
-            others.see(&event, wanted);
         }
     }
     if events.is_empty() {
+        let (mut past, mut others) = (Past::events(queue, None).await?, Others::default());
+        while let Some(event) = next(&mut past).await? {
+            others.see(&event, named.is_some() && of_kind(&event.work.object));
+        }
         complain!("weir: no event fits. {}", others.told());
         return Ok(Exit::Failed);
     }
@@ -92,6 +93,16 @@ pub async fn run(checkout: &Checkout, queue: &Queue, wanted: &Args, ours: bool) 
     publish(queue, &events, wanted.pace).await?;
     say!("Published {many}.");
     Ok(Exit::Done)
+}
+
+/// The next event. What was published again is none of its own.
+async fn next(past: &mut Past) -> anyhow::Result<Option<Event>> {
+    while let Some(event) = past.event().await? {
+        if event.work.cause != Cause::Replayed {
+            return Ok(Some(event));
+        }
+    }
+    Ok(None)
 }
 
 fn count(many: usize) -> String {
@@ -145,13 +156,12 @@ struct Others {
 }
 
 impl Others {
-    fn see(&mut self, event: &Event, wanted: &Args) {
+    fn see(&mut self, event: &Event, fits_but_for_its_name: bool) {
         let object = &event.work.object;
         let range = self.range.get_or_insert((event.time, event.time));
         *range = (range.0.min(event.time), range.1.max(event.time));
         *self.kinds.entry(object.kind).or_default() += 1;
-        let of_namespace = wanted.namespace.as_ref().is_none_or(|namespace| *namespace == object.namespace);
-        if wanted.kind.is_none_or(|kind| kind == object.kind) && of_namespace && wanted.name.is_some() {
+        if fits_but_for_its_name {
             self.names.insert(object.clone());
         }
     }
@@ -171,33 +181,5 @@ fn confirmed(question: &str) -> anyhow::Result<bool> {
         complain!("weir: {question} There is nobody to ask; say --yes");
         return Ok(false);
     }
-    asked(question, &mut input.lock(), &mut std::io::stderr())
-}
-
-/// Asks, and takes for a no whatever is not a yes.
-fn asked(question: &str, input: &mut impl BufRead, out: &mut impl Write) -> anyhow::Result<bool> {
-    write!(out, "{question} [y/N] ")?;
-    out.flush()?;
-    let mut answer = String::new();
-    input.read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    /// Proves: R-4
-    #[test]
-    fn only_a_yes_is_a_yes() {
-        let said = |answer: &str| {
-            let mut out = vec![];
-            let yes = asked("Publish 3 events again?", &mut answer.as_bytes(), &mut out).unwrap();
-            assert_eq!(out, b"Publish 3 events again? [y/N] ");
-            yes
-        };
-        assert!(said("y\n") && said("YES\n") && said(" yes \n"));
-        assert!(!said("") && !said("\n") && !said("n\n") && !said("yesterday\n"));
-    }
+    screen::asked(question)
 }

@@ -120,11 +120,13 @@ pub async fn object(checkout: &Checkout, queue: &Queue, told: &Told, ours: bool)
     }
     let what = living.first().map_or_else(|| told.to_string(), ToString::to_string);
     let mut why = format!("no call for {what} is recorded ({})", hint(told.kind));
-    let others = recorded(queue, told.kind, &told.namespace).await.unwrap_or_default();
-    if !past.is_empty() {
+    if past.is_empty() {
+        let others = recorded(queue, told.kind, &told.namespace).await.unwrap_or_default();
+        if !others.is_empty() {
+            why = format!("{why}. There are some for: {}", list(&others));
+        }
+    } else {
         why = format!("{why}. Others were called so: {}", list(&past));
-    } else if !others.is_empty() {
-        why = format!("{why}. There are some for: {}", list(&others));
     }
     Ok(Found::None(why))
 }

@@ -1,7 +1,7 @@
 //! Recordings for people: a line for a call, and one call from end to end.
 
 use crate::say;
-use crate::screen::{align, clean, span};
+use crate::screen::{align, clean, harmless, span};
 use jiff::Timestamp;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -263,16 +263,19 @@ fn show_exchange(exchange: &Exchange) {
     };
     let line = format!("{} {} -> {answer} in {}", exchange.method, exchange.url, ms(exchange.took));
     say!("{:>9}  {}", ms(exchange.at), clean(&line));
-    let answered = match &exchange.answer {
-        Answer::Response { body, .. } => body.as_ref(),
-        _ => None,
-    };
-    for (sign, body) in [('>', exchange.body.as_ref()), ('<', answered)] {
+    for (sign, body) in [('>', exchange.body.as_ref()), ('<', answer_of(exchange))] {
         match body {
-            Some(Body::Json(value)) => say!("           {sign} {}", whole(&value.to_string())),
+            Some(Body::Json(value)) => say!("           {sign} {}", harmless(&value.to_string(), None)),
             Some(Body::Omitted { bytes, why }) => say!("           {sign} {bytes} bytes, {}", clean(why)),
             None => {}
         }
+    }
+}
+
+fn answer_of(exchange: &Exchange) -> Option<&Body> {
+    match &exchange.answer {
+        Answer::Response { body, .. } => body.as_ref(),
+        _ => None,
     }
 }
 
@@ -280,11 +283,7 @@ fn show_exchange(exchange: &Exchange) {
 pub fn unkept(call: &Recording) -> Vec<String> {
     let mut found = vec![];
     for exchange in call.held.iter().chain(call.exchanges()) {
-        let answered = match &exchange.answer {
-            Answer::Response { body, .. } => body.as_ref(),
-            _ => None,
-        };
-        for (what, body) in [("the body", exchange.body.as_ref()), ("the answer", answered)] {
+        for (what, body) in [("the body", exchange.body.as_ref()), ("the answer", answer_of(exchange))] {
             if let Some(Body::Omitted { bytes, why }) = body
                 && why == TOO_LARGE
             {
@@ -293,11 +292,6 @@ pub fn unkept(call: &Recording) -> Vec<String> {
         }
     }
     found
-}
-
-/// Text from outside in one harmless line, all of it: `--id` is asked for everything.
-fn whole(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn ms(micros: u64) -> String {

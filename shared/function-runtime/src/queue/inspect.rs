@@ -21,7 +21,7 @@ use weir_api::Kind;
 use weir_messages::subject;
 
 use super::streams::{Refusal, STREAM_NOT_FOUND, covers};
-use super::{DEAD, Error, LEASES_STREAM, Queue, WORK};
+use super::{DEAD, Error, LEASE_KEYS, LEASES_STREAM, Queue, WORK};
 
 pub use selector::{BadSelector, Selector, kind};
 pub(crate) use view::stored_at;
@@ -29,8 +29,6 @@ pub use view::{Depth, Held, Letter, Listing, Message, Overview, Raw, Timer};
 
 /// Beyond any number of subjects: what is asked for from here on is nothing but the count.
 const BEYOND: u64 = 1 << 40;
-/// What the subjects of leases begin with.
-const LEASE_KEYS: &str = "$KV.LEASES.";
 /// The most timers that are read to find those that are due first.
 const MOST_TIMERS: usize = 20_000;
 

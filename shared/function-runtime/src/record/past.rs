@@ -8,11 +8,10 @@ use std::time::{Duration, SystemTime};
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use futures::StreamExt;
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use weir_api::{Kind, ObjectRef};
-use weir_messages::recording::{self, FORM};
+use weir_messages::recording;
 use weir_messages::{Recording, Work, subject};
 
 pub use bundle::{Error as FileError, Event, Rest, Writer, open, read};
@@ -57,19 +56,7 @@ impl Kept {
         let passed = |error: &recording::Error| {
             tracing::warn!(%error, subject = %self.0.inner.subject, "passed over");
         };
-        decode(&self.0.inner.payload).inspect_err(passed).ok()
-    }
-}
-
-fn decode<J: DeserializeOwned>(bytes: &[u8]) -> Result<Recording<J>, recording::Error> {
-    #[derive(Deserialize)]
-    struct Form {
-        #[serde(default)]
-        form: u64,
-    }
-    match serde_json::from_slice::<Form>(bytes)?.form {
-        form if form > u64::from(FORM) => Err(recording::Error::Future(form)),
-        _ => Ok(serde_json::from_slice(bytes)?),
+        Recording::decode(&self.0.inner.payload).inspect_err(passed).ok()
     }
 }
 

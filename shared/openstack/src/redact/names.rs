@@ -246,6 +246,11 @@ pub fn is_plain_inside(holder: &str, name: &str) -> bool {
     }
 }
 
+/// Whether a member of what is called a secret goes by its own name: it is none, or says itself that it is one.
+pub fn is_its_own(holder: &str, name: &str) -> bool {
+    is_plain_inside(holder, name) || field(name) != Field::Plain
+}
+
 /// Whether a member of this name says what its neighbour, the one that [`is_value`], is called: `{"name": "token", "value": …}`.
 pub fn is_name(member: &str) -> bool {
     ["name", "key", "header", "variable", "parameter"].iter().any(|name| member.eq_ignore_ascii_case(name))

@@ -11,7 +11,7 @@ use super::values::SHORTEST;
 /// So many lines at most are said to a program that sets passwords.
 const MOST_PASSWORDS: usize = 512;
 /// A shorter line is not looked for by itself, in bytes.
-const SHORTEST_LINE: usize = 8;
+pub(super) const SHORTEST_LINE: usize = 8;
 
 /// Hands on what is said to programs: behind a flag, to `curl -u`, to `chpasswd`.
 pub fn said<'a>(text: &'a str, mut take: impl FnMut(&'a str)) {

@@ -57,7 +57,7 @@ static DIGITS: [u8; 256] = {
     digits
 };
 
-/// The same of its first three bytes. Quick: most words are told by these.
+/// Whether its first three bytes could be those of a text, or of compressed data. Quick: most words are told by these.
 fn begins(text: &[u8]) -> bool {
     let Some(first) = text.first_chunk::<4>() else { return false };
     let [a, b, c, d] = first.map(|letter| DIGITS[usize::from(letter)]);

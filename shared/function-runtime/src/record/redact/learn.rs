@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use weir_openstack::redact::{Field, field, is_plain_inside, is_value, userinfo, values};
+use weir_openstack::redact::{Field, field, is_its_own, is_value, userinfo, values};
 
 use super::encoded::{Inside, document, inside, percent_decoded, percents, words};
 use super::keys::PRIVATE;
@@ -78,8 +78,7 @@ impl Secrets {
             }
             (Node::Map(members), Field::Secret | Field::UserData) => {
                 for (member, value) in members {
-                    let its_own = is_plain_inside(name, member) || field(member) != Field::Plain;
-                    self.learn_member(if its_own { member } else { name }, value, look, depth);
+                    self.learn_member(if is_its_own(name, member) { member } else { name }, value, look, depth);
                 }
             }
             (other, _) => self.learn_json(other, look, depth),

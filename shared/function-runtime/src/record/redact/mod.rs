@@ -70,7 +70,7 @@ const ORDINARY: [&str; 14] = [
 /// Keys of a region's Secret that are no secrets (REG-1), and without which a recording says little.
 const PLAIN_KEYS: [&str; 5] = ["domain-id", "project-id", "user-id", "ca.crt", "insecure-skip-tls-verify"];
 
-/// Why a body is not recorded that is longer than that.
+/// Why a body is not recorded that is longer than [`LONGEST_BODY`].
 pub const TOO_LARGE: &str = "too large";
 /// Why nothing is that a call has said.
 const TOO_MANY: &str = "more secrets in one call than can be told apart";
@@ -112,7 +112,7 @@ pub(super) fn is_random(name: &str) -> bool {
 }
 
 /// Whether `text` is a placeholder and nothing more.
-pub fn is_placeholder(text: &str) -> bool {
+pub(super) fn is_placeholder(text: &str) -> bool {
     text.strip_prefix(PLACEHOLDER).is_some_and(|hash| hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
@@ -195,7 +195,7 @@ impl Secrets {
                 // What is written in an odd way is not looked at before it is read.
                 self.noted = about_secrets || look.odd;
                 self.learn_json(&value, look, DEEPEST);
-                Some((text, value))
+                Some((text, value, look))
             } else {
                 // An error may quote how it begins.
                 let text = String::from_utf8_lossy(&body[..body.len().min(LONGEST_BODY)]);
@@ -205,11 +205,11 @@ impl Secrets {
             self.whose = before;
             match read {
                 _ if body.len() > LONGEST_BODY => omitted(TOO_LARGE),
-                Some((_, Node::List(_))) if about_secrets => omitted("a patch of a Secret"),
-                Some((text, value)) => {
+                Some((_, Node::List(_), _)) if about_secrets => omitted("a patch of a Secret"),
+                Some((text, value, look)) => {
                     self.told.sort_unstable();
                     self.told.dedup();
-                    What::Read { text, value, plain: !self.noted, told: self.told.as_slice().into() }
+                    What::Read { text, value, look, plain: !self.noted, told: self.told.as_slice().into() }
                 }
                 None => omitted("not JSON"),
             }
@@ -262,7 +262,7 @@ impl Secrets {
         if self.is_full() && !matches!(what, What::Ready(_)) {
             return Some(Body::Omitted { bytes: body.len() as u64, why: TOO_MANY.to_owned() });
         }
-        let (text, mut value, plain, told) = match what {
+        let (text, mut value, mut look, plain, told) = match what {
             What::Ready(ready) => return ready,
             What::Made(made) if made.is_good(&self.known) => return Some(Body::Json(made.json)),
             // It was JSON then.
@@ -270,9 +270,9 @@ impl Secrets {
                 let text = std::str::from_utf8(body).ok()?;
                 let mut value = serde_json::from_str(text).ok()?;
                 mark(about_secrets, &mut value);
-                (text, value, false, made.told)
+                (text, value, Look::at(text), false, made.told)
             }
-            What::Read { text, value, plain, told } => (text, value, plain, told),
+            What::Read { text, value, look, plain, told } => (text, value, look, plain, told),
         };
         let known = self.known.is_in(text, Which::All);
         let (json, holds_any) = if plain && !known {
@@ -280,7 +280,6 @@ impl Secrets {
             debug_assert!(self.leaves(&value, text), "something in it was not noted: {text}");
             (RawValue::from_string(text.to_owned()).ok()?, false)
         } else {
-            let mut look = Look::at(text);
             look.known |= known;
             self.json_at(&mut value, look, DEEPEST);
             (serde_json::value::to_raw_value(&value).ok()?, look.known)
@@ -353,6 +352,8 @@ enum What<'a> {
     Read {
         text: &'a str,
         value: Node<'a>,
+        /// What is worth looking for in it.
+        look: Look,
         /// Whether there is nothing to replace in it, known secrets aside.
         plain: bool,
         /// What it tells.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use weir_openstack::redact::{Field, field, is_plain_inside, is_value, userinfo, values};
+use weir_openstack::redact::{Field, field, is_its_own, is_value, replaced, userinfo, values};
 
 use super::encoded::{Document, Inside, document, inside, is_encoded_in, percents, words};
 use super::keys::PRIVATE;
@@ -133,8 +133,7 @@ impl Secrets {
             }
             (Node::Map(members), Field::Secret | Field::UserData) => {
                 for (member, value) in members {
-                    let its_own = is_plain_inside(name, member) || field(member) != Field::Plain;
-                    let called = if its_own { member.clone() } else { Cow::Borrowed(name) };
+                    let called = if is_its_own(name, member) { member.clone() } else { Cow::Borrowed(name) };
                     let look = Look { place: look.place.of(member, value), ..look };
                     self.member(&called, value, look, depth);
                 }
@@ -262,16 +261,4 @@ fn change(text: &mut Cow<'_, str>, by: impl FnOnce(&str) -> Option<String>) {
     if let Some(changed) = by(text) {
         *text = Cow::Owned(changed);
     }
-}
-
-/// The text with other words in some places, which are in order; `None` if there are none.
-fn replaced(text: &str, places: impl Iterator<Item = (Range<usize>, String)>) -> Option<String> {
-    let mut out = String::new();
-    let mut from = 0;
-    for (place, by) in places {
-        out.push_str(&text[from..place.start]);
-        out.push_str(&by);
-        from = place.end;
-    }
-    (from > 0).then(|| out + &text[from..])
 }

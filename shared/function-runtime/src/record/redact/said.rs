@@ -15,7 +15,7 @@ use std::io::Read;
 use flate2::read::MultiGzDecoder;
 use weir_api::crd::Base64;
 use weir_api::user_data::{Payload, format};
-use weir_openstack::redact::{Field, field, is_plain_inside, is_value, lines, said, userinfo, values};
+use weir_openstack::redact::{Field, field, is_its_own, is_value, lines, said, userinfo, values};
 
 use super::SHORTEST;
 use super::encoded::{Inside, inside, percent_decoded, words};
@@ -216,8 +216,7 @@ impl Said {
             Node::List(items) => items.iter().for_each(|item| self.member(name, item, depth)),
             Node::Map(members) => {
                 for (member, value) in members {
-                    let its_own = is_plain_inside(name, member) || field(member) != Field::Plain;
-                    self.member(if its_own { member } else { name }, value, depth);
+                    self.member(if is_its_own(name, member) { member } else { name }, value, depth);
                 }
             }
             Node::Null | Node::Bool(_) => {}
